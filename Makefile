@@ -1,0 +1,78 @@
+# `make lab` starts the course, `make test` proves it.  Needs Python 3.11 or newer and a package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+# A copied or moved checkout, or changed pins, make the environment stale.
+WANT = $(CURDIR) $(shell cksum < pyproject.toml)
+CPU_TORCH := --retries 0 --no-deps --index-url https://download.pytorch.org/whl/cpu
+TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export JUPYTER_PLATFORM_DIRS := 1
+
+.PHONY: lab setup install test fast ranks nbval grading browser notebooks release check adopt student bench links grade clean
+
+lab: setup
+	$(BIN)/jupyter lab notebooks/00_start_here.ipynb
+
+setup:
+	@test "$$(cat $(STAMP) 2>/dev/null)" = "$(WANT)" || $(MAKE) --no-print-directory install
+
+install:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"The course needs Python 3.11 or newer, and $(PYTHON) is {v[0]}.{v[1]}: install one and call make PYTHON=python3.11 ...")'
+	@rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	@# the plain index carries torch with gigabytes of CUDA, so try the CPU wheel first
+	@$(BIN)/python -m pip install -q $(CPU_TORCH) $(TORCH) 2>/dev/null || true
+	$(BIN)/python -m pip install -q $(TORCH)
+	$(BIN)/python -m pip install -q -e '.[dev]'
+	@echo "$(WANT)" > $(STAMP)
+
+# Everything, fast tiers first.
+test: setup
+	@$(MAKE) --no-print-directory fast ranks nbval grading browser
+
+fast: setup
+	$(BIN)/ruff check .
+	$(BIN)/python -m sources.build --check
+	$(BIN)/python -m pytest -q -m "not ranks and not grading and not browser"
+
+ranks: setup
+	$(BIN)/python -m pytest -q -m ranks
+
+nbval: setup
+	$(BIN)/python -m pytest -q -p nbval.plugin --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg \
+	    --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=120 notebooks
+
+grading: setup
+	$(BIN)/python -m pytest -q -m grading
+
+browser: setup
+	$(BIN)/python -m pytest -q -m browser
+
+# What authors run after editing sources/.
+notebooks: setup
+	$(BIN)/python -m sources.build
+
+release: setup
+	$(BIN)/python -m helpers.grade release
+
+adopt: setup
+	$(BIN)/python -m sources.adopt $(NB)
+
+links: setup
+	$(BIN)/python -m sources.links
+
+student: setup
+	$(BIN)/python -m helpers.grade student
+
+# What instructors run.
+grade: setup
+	$(BIN)/python -m helpers.grade grade
+
+bench: setup
+	$(BIN)/python -m benchmarks.launch
+	$(BIN)/python -m benchmarks.memory
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,1 @@
+"""Plain data and its names; standard library only."""

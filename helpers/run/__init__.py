@@ -1,0 +1,1 @@
+"""Real processes: start them, measure them, read how they failed."""

@@ -1,0 +1,119 @@
+"""Count bytes on the wire and bytes in memory, inside a rank program.
+
+    with wire() as sent:                     with memory() as grown:
+        dist.all_reduce(tensor)                  model = Model()
+    sent.sent, sent.received                 grown.tensors, grown.private
+
+On the wire: the KERNEL's count of every TCP socket of this process (`TCP_INFO`),
+so it holds for any code, DDP's and FSDP's included.  Elsewhere than on Linux
+the sizes of the tensors given to torch.distributed are added up instead, and
+`counted_by` says so.
+
+In memory, twice: the storages of all tensors that Python can reach (exact),
+and the private memory that the kernel has given this process (`RssAnon`),
+which also holds what C++ keeps, such as DDP's buckets.
+
+Source: Linux, include/uapi/linux/tcp.h (struct tcp_info) and proc_pid_status(5).
+"""
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from helpers.run import recorder
+from helpers.run.letter import Memory, Wire
+
+# offsets of tcpi_bytes_received, tcpi_bytes_sent and tcpi_bytes_retrans in struct tcp_info
+RECEIVED, SENT, RESENT, TCP_INFO_BYTES = 128, 200, 208, 216
+
+
+_fullest = Memory()                 # of all `memory()` blocks of this process
+
+
+@contextmanager
+def wire() -> Iterator[Wire]:
+    """Count this rank's bytes between entry and exit; read the result after the block."""
+    before, counted = wire_total(), Wire()
+    yield counted
+    after = wire_total()
+    counted.sent, counted.received = after.sent - before.sent, after.received - before.received
+    counted.counted_by = after.counted_by
+
+
+@contextmanager
+def memory() -> Iterator[Memory]:
+    """Measure by how much this rank grows between entry and exit; read the result after the block."""
+    before, grown = _memory_now(), Memory()
+    yield grown
+    after = _memory_now()
+    grown.tensors, grown.private = after.tensors - before.tensors, after.private - before.private
+    _fullest.tensors = max(_fullest.tensors, grown.tensors)
+    _fullest.private = max(_fullest.private, grown.private)
+
+
+def fullest() -> Memory:
+    """The most that any `memory()` block of this process has measured."""
+    return _fullest
+
+
+def wire_total() -> Wire:
+    """Everything that this process's open sockets have carried so far."""
+    if sys.platform != "linux":
+        handed_over = recorder.bytes_handed_over()
+        return Wire(handed_over, handed_over, "calls")
+    sent = received = 0
+    for info in _tcp_infos():
+        sent += _counter(info, SENT) - _counter(info, RESENT)
+        received += _counter(info, RECEIVED)
+    return Wire(sent, received)
+
+
+def _tcp_infos() -> Iterator[bytes]:
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as copy:
+                if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.type == socket.SOCK_STREAM:
+                    yield copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        except OSError:                 # a socket that closed since the folder was listed
+            continue
+
+
+def _counter(info: bytes, offset: int) -> int:
+    return struct.unpack_from("=Q", info, offset)[0]
+
+
+def live_tensor_bytes() -> int:
+    """Storages of all tensors that Python can reach, each counted once."""
+    storages = {}
+    for thing in gc.get_objects():
+        # type(), since isinstance() would wake lazy proxies; a DTensor is a wrapper: its local tensor is counted
+        if issubclass(type(thing), torch.Tensor) and not is_traceable_wrapper_subclass(thing):
+            for tensor in (thing, thing.grad if thing.is_leaf else None):
+                if tensor is not None and not is_traceable_wrapper_subclass(tensor) and tensor.device.type == "cpu":
+                    storage = tensor.untyped_storage()
+                    storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+def private_bytes() -> int:
+    """Memory that only this process has, by the kernel's count."""
+    if sys.platform != "linux":
+        return psutil.Process().memory_full_info().uss
+    with open("/proc/self/status") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+
+def _memory_now() -> Memory:
+    gc.collect()                        # what nobody refers to any more is not live
+    return Memory(live_tensor_bytes(), private_bytes())

@@ -1,0 +1,93 @@
+"""What happens inside each process that `launch` starts.
+
+A rank joins the others through a file (no port to collide on), runs the
+program, sends home what it returned or how it failed, and ends.  It dies with
+the kernel, with the launcher's end of its pipe, and, should even its own
+interpreter be stuck, by a timer in C.
+"""
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing as mp
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import cloudpickle
+import torch.distributed as dist
+
+from helpers.run import meters, recorder
+from helpers.run.letter import Frame, Letter, Wire
+
+LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
+LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
+
+
+def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float) -> None:
+    os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
+    threading.Thread(target=_die_with_launcher, args=(home, folder), daemon=True).start()
+    log = _capture_output(folder / f"{rank}.log")
+    stack = open(folder / f"{rank}.stack", "w")          # noqa: SIM115  open for as long as the process lives
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
+    faulthandler.dump_traceback_later(timeout_s + 15, file=stack, exit=True)
+    letter, result = Letter(), b""
+    try:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank,
+                                world_size=world_size, timeout=timedelta(seconds=timeout_s + 60))
+        os.ftruncate(log, 0)                             # gloo reports its connections; no program printed that
+        recorder.install(rank, folder / f"{rank}.place")
+        program, args, kwargs = cloudpickle.loads(payload)
+        before = meters.wire_total()
+        returned = program(rank, world_size, *args, **kwargs)
+        after = meters.wire_total()
+        letter.wire = Wire(after.sent - before.sent, after.received - before.received, after.counted_by)
+        letter.memory = meters.fullest()
+        result = _pack(returned)
+    except BaseException as error:                       # SystemExit too: a rank that leaves early is news
+        letter.failed_at = time.monotonic()
+        letter.error = f"{type(error).__name__}: {error}"
+        letter.frames = [Frame(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+    letter.trace = recorder.spans()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    home.send_bytes(cloudpickle.dumps(letter))
+    home.send_bytes(result)
+    time.sleep(LINGER_S)                                 # the launcher closes our pipe sooner: _die_with_launcher
+    os._exit(0)                                          # destroying a process group with a live DDP can hang
+
+
+def _pack(returned: object) -> bytes:
+    try:
+        packed = cloudpickle.dumps(returned)
+    except Exception as error:
+        raise TypeError(f"the program returned a {type(returned).__name__}, which cannot be sent to the notebook "
+                        f"({error}). Return numbers, strings, lists, dicts or tensors.") from None
+    if len(packed) > LARGEST_RESULT:
+        raise ValueError(f"the program returned {len(packed) / 1e6:,.0f} MB; at most {LARGEST_RESULT / 1e6:,.0f} MB "
+                         "travel to the notebook. Return a sum, a slice or a shape, or save to a file.")
+    return packed
+
+
+def _die_with_launcher(home: Connection, folder: Path) -> None:
+    kernel = mp.parent_process().sentinel
+    gone = wait([kernel, home])                          # the launcher never writes: ready means closed
+    if kernel in gone:
+        shutil.rmtree(folder, ignore_errors=True)        # a killed kernel cannot do it
+    os.killpg(0, signal.SIGKILL)
+
+
+def _capture_output(path: Path) -> int:
+    """Send this process's output, that of C++ code too, to a file; return its descriptor."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        setattr(sys, name, os.fdopen(descriptor, "w", buffering=1, closefd=False))
+    return log

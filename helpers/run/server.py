@@ -1,0 +1,25 @@
+"""What the fork server imports once, so that no rank has to.
+
+Only the fork server imports this module.  Each rank is a copy of it: a rank
+starts in milliseconds and shares these modules' memory with its siblings.
+The last two imports spare the first `DDP()` and the first `backward(grad)`
+of every rank several seconds.
+"""
+import atexit
+import gc
+import os
+import shutil
+
+import torch
+import torch._dynamo
+import torch.distributed.fsdp
+import torch.fx.experimental.symbolic_shapes  # noqa: F401
+
+import helpers.run.rank  # noqa: F401
+
+torch.set_num_threads(1)
+gc.collect()
+gc.freeze()                  # a collection in a rank would touch, and so copy, every shared page
+
+# A notebook kernel that is killed cannot remove the folder of the server's socket.  The server ends right after it.
+atexit.register(shutil.rmtree, os.environ["COURSE_SERVER_FOLDER"], ignore_errors=True)
