@@ -34,7 +34,7 @@ def warm_up() -> None:
 
 
 def _enter(*args) -> None:
-    from helpers.run import rank           # not above: the kernel has no need to import torch
+    from helpers.run import rank  # not above: the kernel has no need to import torch
 
     rank.main(*args)
 
@@ -50,13 +50,13 @@ def _context() -> mp.context.BaseContext:
 
 
 def _settings() -> dict[str, str]:
-    mac = sys.platform == "darwin"
+    mac, folder = sys.platform == "darwin", util.get_temp_dir()
     return {
         "OMP_NUM_THREADS": "1",                          # ranks share the machine's few cores
         "GLOO_SOCKET_IFNAME": "lo0" if mac else "lo",    # a container's host name may not resolve
         # Freed tensors go back to the system at once, else memory meters show what once was.
         "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0", "MALLOC_ARENA_MAX": "1",
-        "COURSE_SERVER_FOLDER": util.get_temp_dir(),
+        "COURSE_SERVER_FOLDER": folder, "TORCHINDUCTOR_CACHE_DIR": folder,      # gone when the kernel is
     }
 
 

@@ -24,11 +24,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from helpers.facts.trace import Trace
 from helpers.run import forks, report
 from helpers.run.letter import Letter, Memory, Wire
+from helpers.run.parcel import pack
 from helpers.run.progress import Progress, show_printed
 from helpers.run.report import Fate, RankFailed, RankHung
 
@@ -78,10 +77,9 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
         for rank in range(world_size):
             ranks.append(_start(rank, world_size, payload, folder, timeout_s))
         _collect(ranks, folder, started, timeout_s)
-        unfinished = [r for r in ranks if r.fate.letter is None]
-        _ask_where(unfinished, folder)
+        _ask_where(ranks, folder)
     except KeyboardInterrupt:
-        _ask_where([r for r in ranks if r.fate.letter is None], folder)
+        _ask_where(ranks, folder)
         print(report.interrupted([_read(r, folder) for r in ranks]))
         raise
     finally:
@@ -105,7 +103,7 @@ def _pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwa
     except TypeError as error:
         raise ValueError(f"launch calls program(rank, world_size, ...) with what else you gave it; {error}") from None
     try:
-        return cloudpickle.dumps((program, args, kwargs))
+        return pack((program, args, kwargs))
     except Exception as error:
         raise ValueError(f"the program and its arguments must be sent to other processes, and cannot: {error}. "
                          "Make locks, files and process groups inside the program.") from None
@@ -150,13 +148,13 @@ def _receive(r: _Rank) -> None:
 
 
 def _ask_where(ranks: list[_Rank], folder: Path) -> None:
-    """Have each rank write its stack: it can, even inside a C++ call."""
-    for r in ranks:
+    """Have each rank that still runs write its stack: it can, even inside a C++ call."""
+    running = [r for r in ranks if not r.done]
+    for r in running:
         with contextlib.suppress(ProcessLookupError):
-            if r.fate.exit_code is None:
-                os.kill(r.process.pid, signal.SIGUSR1)
+            os.kill(r.process.pid, signal.SIGUSR1)
     asked = time.monotonic()
-    while time.monotonic() < asked + 0.5 and not all(_read(r, folder).stack for r in ranks):
+    while time.monotonic() < asked + 0.5 and not all(_read(r, folder).stack for r in running):
         time.sleep(0.01)
 
 
@@ -181,6 +179,7 @@ def _end(ranks: list[_Rank]) -> None:
         r.process.kill()
     for r in ranks:
         r.process.join()
+        r.process.close()
 
 
 def _outcome(ranks: list[_Rank], timeout_s: float, wall_s: float) -> Run:

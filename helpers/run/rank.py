@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing as mp
 import os
+import pickle
 import shutil
 import signal
 import sys
@@ -20,11 +21,11 @@ from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import cloudpickle
 import torch.distributed as dist
 
 from helpers.run import meters, recorder
 from helpers.run.letter import Frame, Letter, Wire
+from helpers.run.parcel import pack
 
 LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
 LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
@@ -43,7 +44,7 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
                                 world_size=world_size, timeout=timedelta(seconds=timeout_s + 60))
         os.ftruncate(log, 0)                             # gloo reports its connections; no program printed that
         recorder.install(rank, folder / f"{rank}.place")
-        program, args, kwargs = cloudpickle.loads(payload)
+        program, args, kwargs = pickle.loads(payload)
         before = meters.wire_total()
         returned = program(rank, world_size, *args, **kwargs)
         after = meters.wire_total()
@@ -57,7 +58,7 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     letter.trace = recorder.spans()
     sys.stdout.flush()
     sys.stderr.flush()
-    home.send_bytes(cloudpickle.dumps(letter))
+    home.send_bytes(pack(letter))
     home.send_bytes(result)
     time.sleep(LINGER_S)                                 # the launcher closes our pipe sooner: _die_with_launcher
     os._exit(0)                                          # destroying a process group with a live DDP can hang
@@ -65,14 +66,13 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
 
 def _pack(returned: object) -> bytes:
     try:
-        packed = cloudpickle.dumps(returned)
+        return pack(returned, LARGEST_RESULT)
+    except OverflowError:
+        raise ValueError(f"the program returned a {type(returned).__name__} of more than {LARGEST_RESULT / 1e6:,.0f} "
+                         "MB. Return a sum, a slice or a shape, or save to a file.") from None
     except Exception as error:
         raise TypeError(f"the program returned a {type(returned).__name__}, which cannot be sent to the notebook "
                         f"({error}). Return numbers, strings, lists, dicts or tensors.") from None
-    if len(packed) > LARGEST_RESULT:
-        raise ValueError(f"the program returned {len(packed) / 1e6:,.0f} MB; at most {LARGEST_RESULT / 1e6:,.0f} MB "
-                         "travel to the notebook. Return a sum, a slice or a shape, or save to a file.")
-    return packed
 
 
 def _die_with_launcher(home: Connection, folder: Path) -> None:

@@ -67,12 +67,11 @@ def failure(fates: list[Fate]) -> RankFailed:
             *(_where(f) for f in fates),
             "Every rank must make the same collective calls, in the same order."]))
     first = (causes or failed)[0]
-    alike = [f for f in causes if f.letter and first.letter and f.letter.error == first.letter.error]
-    lines = [f"{_ranks(alike or [first])} of {len(fates)} {_what_happened(first)}", *_own_lines(first)]
-    lines += [f"rank {f.rank} failed too: {_what_happened(f)}" for f in causes if f not in alike and f is not first]
-    followers = [f for f in fates if f not in causes and f is not first]
-    if followers:
-        lines.append(f"{_ranks(followers)} followed: without {_ranks(alike or [first])} a run cannot go on")
+    alike = [f for f in causes if _what_happened(f) == _what_happened(first)] or [first]
+    lines = [f"{_ranks(alike)} of {len(fates)} {_what_happened(first)}", *_own_lines(first)]
+    lines += [f"rank {f.rank} {_what_happened(f)}, too" for f in causes if f not in alike]
+    if followers := [f for f in fates if f not in causes and f not in alike and f not in returned]:
+        lines.append(f"{_ranks(followers)} followed: without {_ranks(alike)} the run cannot go on")
     return RankFailed("\n".join(lines))
 
 
@@ -82,7 +81,7 @@ def hang(fates: list[Fate], timeout_s: float) -> RankHung:
     behind = min(started, key=started.get)
     lines = [f"not done after {timeout_s:g} s", *(_where(f) for f in fates)]
     if started[behind] < max(started.values()):
-        lines.append(f"Look at rank {behind} first: it has started {started[behind]} collectives, "
+        lines.append(f"Look at rank {behind} first: it has started {started[behind]} collective calls, "
                      f"another rank {max(started.values())}.")
     elif len({f.place for f in fates}) > 1:
         lines.append("The ranks are in different calls; each waits for the others to make the same one.")
@@ -130,7 +129,8 @@ def _where(fate: Fate) -> str:
     if not own:
         return f"  rank {fate.rank} {calls if frames or not fate.stack else 'has not started its program'}"
     source = linecache.getline(own[0].file, own[0].line).strip()
-    return f"  rank {fate.rank} {calls}, {_name(own[0])}, line {own[0].line}, in {own[0].function}: {source}"
+    at = f"{_name(own[0])}, line {own[0].line}, in {own[0].function}"
+    return f"  rank {fate.rank} {calls}\n    {at}" + (f": {source}" if source else "")
 
 
 def _parse(stack: str) -> list[Frame]:

@@ -13,7 +13,7 @@ import shutil
 import torch
 import torch._dynamo
 import torch.distributed.fsdp
-import torch.fx.experimental.symbolic_shapes  # noqa: F401
+import torch.fx.experimental.symbolic_shapes
 
 import helpers.run.rank  # noqa: F401
 

@@ -1,0 +1,1 @@
+"""What a parallelism costs, by formula; never imports torch."""
