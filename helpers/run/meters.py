@@ -32,8 +32,10 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from helpers.run import recorder
 from helpers.run.letter import Memory, Wire
 
-# offsets of tcpi_bytes_received, tcpi_bytes_sent and tcpi_bytes_retrans in struct tcp_info
-RECEIVED, SENT, RESENT, TCP_INFO_BYTES = 128, 200, 208, 216
+# Fields of struct tcp_info as (offset, format).  A send is over for the program while bytes still wait in the
+# socket's queue: `unsent` are those.
+RECEIVED, UNSENT, SENT, RESENT = (128, "=Q"), (144, "=I"), (200, "=Q"), (208, "=Q")
+TCP_INFO_BYTES = 216
 
 
 _fullest = Memory()                 # of all `memory()` blocks of this process
@@ -70,11 +72,13 @@ def wire_total() -> Wire:
     if sys.platform != "linux":
         handed_over = recorder.bytes_handed_over()
         return Wire(handed_over, handed_over, "calls")
-    sent = received = 0
+    total = Wire()
     for info in _tcp_infos():
-        sent += _counter(info, SENT) - _counter(info, RESENT)
-        received += _counter(info, RECEIVED)
-    return Wire(sent, received)
+        received, unsent, sent, resent = (struct.unpack_from(kind, info, offset)[0]
+                                          for offset, kind in (RECEIVED, UNSENT, SENT, RESENT))
+        total.sent += sent - resent + unsent
+        total.received += received
+    return total
 
 
 def _tcp_infos() -> Iterator[bytes]:
@@ -87,10 +91,6 @@ def _tcp_infos() -> Iterator[bytes]:
                     yield copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
         except OSError:                 # a socket that closed since the folder was listed
             continue
-
-
-def _counter(info: bytes, offset: int) -> int:
-    return struct.unpack_from("=Q", info, offset)[0]
 
 
 def live_tensor_bytes() -> int:

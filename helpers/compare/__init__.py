@@ -1,0 +1,1 @@
+"""Lay prediction and measurement side by side: tables, plots, widgets."""

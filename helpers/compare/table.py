@@ -1,0 +1,82 @@
+"""Tables that a notebook shows as HTML, and a terminal, a test or a screen reader as text.
+
+`predicted_vs_measured` is where every lesson ends up: the learner's guess, the
+formula, the measurement and their ratio.
+"""
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from helpers.facts.units import UNITS
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header; the first column names the row, the others are aligned right."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        text = [line[0].ljust(widths[0]) + "".join(f"  {cell:>{width}}" for cell, width in
+                                                   zip(line[1:], widths[1:], strict=True)) for line in lines]
+        return "\n".join(line.rstrip() for line in [text[0], "-" * len(text[0]), *text[1:], *self.notes])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in self.header)
+        body = "".join(
+            f'<tr><th scope="row" style="text-align:left">{html.escape(row[0])}</th>'
+            + "".join(f'<td style="text-align:right">{html.escape(cell)}</td>' for cell in row[1:]) + "</tr>"
+            for row in self.rows)
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def predicted_vs_measured(rows: dict[str, tuple[float, float]], *, guess: float | None = None, unit: str = "",
+                          notes: tuple[str, ...] = ()) -> Table:
+    """One row for each name: formula, measurement, measurement / formula.
+
+    Values are bytes if `unit` is one of B, KB, MB, GB, KiB, MiB, GiB, and are
+    shown in that unit; else they are shown as they are.  `guess` belongs to the
+    first row and is in the unit shown.
+    """
+    scale = UNITS.get(unit, 1)
+    if guess is not None and (isinstance(guess, bool) or not isinstance(guess, (int, float))):
+        raise ValueError(f"guess is a number of {unit or 'units'}, or None, not {guess!r}")
+    shown = []
+    for name, (predicted, measured) in rows.items():
+        ratio = f"{measured / predicted:.2f}" if predicted else "-"
+        shown.append((name, number(predicted / scale), number(measured / scale), ratio))
+    if guess is not None and rows:
+        measured = next(iter(rows.values()))[1] / scale
+        told = f"{measured / guess:.2f} times your guess" if guess else "not nothing" if measured else "just that"
+        notes = (f"You guessed {number(guess)} {unit} for the first row; the measurement is {told}.", *notes)
+    in_unit = f", {unit}" if unit else ""
+    return Table(("", f"formula{in_unit}", f"measured{in_unit}", "ratio"), tuple(shown), notes)
+
+
+def state_table(ledgers: dict[str, dict[str, float]], *, unit: str = "GB", limit_bytes: float | None = None) -> Table:
+    """One row for each ledger of `state_by_term`: every term, the sum, and whether it is below the limit."""
+    if unit not in UNITS:
+        raise ValueError(f"unit is one of {', '.join(UNITS)}, not {unit!r}")
+    terms = list(dict.fromkeys(term for ledger in ledgers.values() for term in ledger))
+    rows = []
+    for name, ledger in ledgers.items():
+        total = sum(ledger.values())
+        fits = () if limit_bytes is None else ("yes" if total < limit_bytes else "no",)
+        rows.append((name, *(number(ledger.get(t, 0) / UNITS[unit]) for t in terms), number(total / UNITS[unit]), *fits))
+    fits = () if limit_bytes is None else (f"below {number(limit_bytes / UNITS[unit])} {unit}",)
+    return Table((f"{unit} a rank", *(t.replace("_", " ") for t in terms), "sum", *fits), tuple(rows))
+
+
+def number(value: float) -> str:
+    """Four significant digits, no exponent below a million million: 1,120 and 23.11 and 0.05."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}" if abs(value) < 1e12 else f"{value:.4g}"
+    return f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""What authors edit, and the tools that build the rest from it."""

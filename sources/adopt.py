@@ -1,0 +1,52 @@
+"""Bring a notebook that was edited in JupyterLab back into its source.
+
+    python -m sources.adopt notebooks/01_memory.ipynb
+    python -m sources.adopt solutions/01_memory/01_memory.ipynb
+
+Then `make notebooks` builds it again, with outputs and cell names in order.
+"""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+from sources.build import KEPT, ROOT, targets
+
+
+def adopt(notebook: Path) -> Path:
+    """Write the notebook's cells over its source; return the source."""
+    sources = {target.resolve(): source for source, target in targets().items()}
+    if notebook.resolve() not in sources:
+        known = ", ".join(str(t.relative_to(ROOT)) for t in targets().values())
+        raise ValueError(f"{notebook} has no source. Give one of: {known}. "
+                         "exercises/ are made from solutions/ by `make release`.")
+    read, source = nbformat.read(notebook, 4), sources[notebook.resolve()]
+    for cell in read.cells:
+        cell.metadata = {key: value for key, value in cell.metadata.items() if key in KEPT}
+        cell.metadata.pop("editable", None)
+        cell.metadata.pop("deletable", None)
+    read.metadata = {}
+    header = "".join(line for line in source.read_text().splitlines(keepends=True)[:1] if line.startswith("# ---"))
+    text = jupytext.writes(read, fmt="py:percent")
+    body = text.split("# ---\n", 2)[-1].lstrip() if text.startswith("# ---") and not header else text
+    source.write_text(body)
+    return source
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: make adopt NB=notebooks/NN_topic.ipynb")
+        return 2
+    try:
+        print(f"{adopt(Path(sys.argv[1])).relative_to(ROOT)} written; now: make notebooks")
+    except (ValueError, OSError) as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
