@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 # A copied or moved checkout, or changed pins, make the environment stale.
-WANT = $(CURDIR) $(shell cksum < pyproject.toml)
+WANT = $(CURDIR) $(shell grep -v '^repository' pyproject.toml | cksum)
 CPU_TORCH := --retries 0 --no-deps --index-url https://download.pytorch.org/whl/cpu
 TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -41,7 +41,7 @@ ranks: setup
 	$(BIN)/python -m pytest -q -m ranks
 
 nbval: setup
-	$(BIN)/python -m pytest -q -p nbval.plugin --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg \
+	$(BIN)/python -m pytest -q --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg \
 	    --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=120 notebooks
 
 grading: setup

@@ -25,8 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PLACES = ("README.md", "sources/lessons/*.py", "notebooks/*.ipynb")
 SLUG = r"[\w.-]+/[\w.-]+"               # owner/name
 REPOSITORY = re.compile(rf'^(repository = "https://github\.com/){SLUG}(")', re.MULTILINE)
-ORIGIN = re.compile(rf"(?:https://github\.com/|git@github\.com:|ssh://git@github\.com/)({SLUG}?)(?:\.git)?/?")
-LINK = re.compile(r"https://(?:mybinder\.org/v2|colab\.research\.google\.com/github)/[^\s()\[\]<>\"'`\\]*[^\s()\[\]<>\"'`\\.,;:]")
+ORIGIN = re.compile(r"(?:https://(?:[^/@]+@)?github\.com/|git@github\.com:|ssh://git@(?:ssh\.)?github\.com(?::\d+)?/)"
+                    r"(?P<slug>[\w.-]+/[\w.-]+?)(?:\.git)?/?", re.IGNORECASE)
+OUTSIDE = r"\s()\[\]<>\"'`\\"           # what ends a link in Markdown, HTML and JSON
+LINK = re.compile(r"https://(?:mybinder\.org/v2|colab\.research\.google\.com/github)/"
+                  rf"[^{OUTSIDE}]*[^{OUTSIDE}.,;:]")
 LINK_SLUG = re.compile(rf"(https://mybinder\.org/v2/gh/|https://colab\.research\.google\.com/github/){SLUG}(?=/)")
 NOTEBOOK = re.compile(r"notebooks/([^/?&#]+\.ipynb)$")
 
@@ -57,21 +60,20 @@ def recorded_slug(root: Path) -> str:
     if not REPOSITORY.search(text) or not (found := ORIGIN.fullmatch(address)):
         raise ValueError('pyproject.toml needs the line repository = "https://github.com/OWNER/NAME" '
                          "under [project.urls]")
-    return found[1]
+    return found["slug"]
 
 
 def origin_slug(root: Path) -> str:
     """owner/name of the repository on GitHub that `origin` stands for."""
     asked = subprocess.run(["git", "-C", root, "remote", "get-url", "origin"], capture_output=True, text=True)
-    how = "git remote add origin https://github.com/OWNER/NAME"
     if asked.returncode:
-        raise ValueError(f"there is no remote called origin to take the links' address from; {how}")
-    address = re.sub("//[^/@]*@(?=[^/]*/)", "//", asked.stdout.strip().replace("ssh://git@", "ssh:\0"))
-    address = address.replace("ssh:\0", "ssh://git@")           # the user of https may be a password, that of ssh is not
-    if not (found := ORIGIN.fullmatch(address)):
-        raise ValueError(f"origin is {address}, and Binder and Colab links need a repository on GitHub; "
-                         f"{how} (after git remote remove origin)")
-    return found[1]
+        raise ValueError(f"git has no origin to take the links' address from ({asked.stderr.strip()}): "
+                         "git remote add origin https://github.com/OWNER/NAME")
+    if not (found := ORIGIN.fullmatch(asked.stdout.strip())):
+        address = re.sub("(https?://)[^/@]*@", r"\1", asked.stdout.strip())         # without a password
+        raise ValueError(f"origin is {address}, and Binder and Colab open notebooks from GitHub: "
+                         "git remote set-url origin https://github.com/OWNER/NAME")
+    return found["slug"]
 
 
 def wrong_links(root: Path) -> list[WrongLink]:

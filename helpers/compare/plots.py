@@ -4,6 +4,8 @@ Colours are those of Okabe and Ito, which people with colour-blindness can tell 
 """
 from __future__ import annotations
 
+import io
+
 import matplotlib.pyplot as plt
 
 from helpers.facts.units import UNITS
@@ -34,3 +36,11 @@ def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | No
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
+
+
+def png(ax) -> bytes:
+    """The figure of `ax` as a PNG picture; the figure is closed."""
+    buffer = io.BytesIO()
+    ax.figure.savefig(buffer, format="png", dpi=100)
+    plt.close(ax.figure)
+    return buffer.getvalue()

@@ -68,7 +68,8 @@ def state_table(ledgers: dict[str, dict[str, float]], *, unit: str = "GB", limit
     for name, ledger in ledgers.items():
         total = sum(ledger.values())
         fits = () if limit_bytes is None else ("yes" if total < limit_bytes else "no",)
-        rows.append((name, *(number(ledger.get(t, 0) / UNITS[unit]) for t in terms), number(total / UNITS[unit]), *fits))
+        values = [*(ledger.get(term, 0) for term in terms), total]
+        rows.append((name, *(number(value / UNITS[unit]) for value in values), *fits))
     fits = () if limit_bytes is None else (f"below {number(limit_bytes / UNITS[unit])} {unit}",)
     return Table((f"{unit} a rank", *(t.replace("_", " ") for t in terms), "sum", *fits), tuple(rows))
 

@@ -1,13 +1,10 @@
 """Controls that redraw a picture and the sentence beside it."""
 from __future__ import annotations
 
-import io
-
 import ipywidgets as widgets
-import matplotlib.pyplot as plt
 
 from helpers.compare.explain import fit_in_words
-from helpers.compare.plots import memory_bars
+from helpers.compare.plots import memory_bars, png
 from helpers.facts.specs import CARDS, MODELS, card, model
 from helpers.predict.memory import RECIPES, recipe, state_by_term
 
@@ -36,7 +33,7 @@ def memory_explorer(model_name: str = "13B", recipe_name: str = "mixed", stage: 
     def redraw(_=None) -> None:
         chosen = {name: control.value for name, control in controls.items()}
         words.value = fit_in_words(**chosen)
-        picture.value = _draw(**chosen)
+        picture.value = png(memory_bars(**_stages(**chosen)))
 
     for control in controls.values():
         control.observe(redraw, names="value")
@@ -50,14 +47,10 @@ def _choice(name: str, options: list, value) -> widgets.Dropdown:
     return widgets.Dropdown(description=name, options=options, value=value)
 
 
-def _draw(model_name: str, recipe_name: str, stage: int, ranks: int, card_name: str) -> bytes:
-    """The picture as PNG: all four stages, the chosen one marked."""
+def _stages(model_name: str, recipe_name: str, stage: int, ranks: int, card_name: str) -> dict:
+    """What `memory_bars` draws: all four stages, the chosen one marked, and the card's limit."""
     size, kept, limit = model(model_name).num_params, recipe(recipe_name), card(card_name)
     ledgers = {("> " if number == stage else "") + name: state_by_term(size, ranks, number, kept)
                for name, number in STAGES.items()}
-    figure, ax = plt.subplots(figsize=(9, 2.6), layout="constrained")
-    memory_bars(ledgers, limit_bytes=limit.memory_bytes, limit_name=limit.name.split(",")[0], unit="GiB", ax=ax)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
-    plt.close(figure)
-    return buffer.getvalue()
+    name = limit.name.split(",")[0]
+    return {"ledgers": ledgers, "limit_bytes": limit.memory_bytes, "limit_name": name, "unit": "GiB"}

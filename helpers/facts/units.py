@@ -17,5 +17,5 @@ def in_unit(num_bytes: float, unit: str, digits: int = 4) -> str:
     if unit not in UNITS:
         raise ValueError(f"unit is one of {', '.join(UNITS)}, not {unit!r}")
     value = num_bytes / UNITS[unit]
-    text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:,.{digits}g}"
+    text = f"{value:,.0f}" if abs(value) >= 10**digits - 0.5 else f"{value:,.{digits}g}"
     return f"{text} {unit}"

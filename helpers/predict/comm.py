@@ -7,7 +7,11 @@ T is the size of the FULL tensor in bytes, N the number of ranks.
     all_to_all                     T (N-1)/N     T is what each rank holds
     broadcast, send                T             by the rank that has the data; a chain passes it on
 
-Source: nccl-tests, doc/PERFORMANCE.md; Thakur, Rabenseifner, Gropp 2005.
+A training step of P parameters is made of these, so DDP, ZeRO-1 and ZeRO-2 send
+2 P (N-1)/N elements and ZeRO-3 sends 3 P (N-1)/N.
+
+Source: nccl-tests, doc/PERFORMANCE.md; Thakur, Rabenseifner, Gropp 2005; the step:
+Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 7.
 """
 from __future__ import annotations
 
@@ -28,3 +32,19 @@ def bytes_sent(collective: str, full_bytes: float, world_size: int) -> float:
     if type(world_size) is not int or world_size < 1:
         raise ValueError(f"world_size is a whole number from 1, not {world_size!r}")
     return full_bytes * SHARE_SENT[collective](world_size) if world_size > 1 else 0.0
+
+
+STEP_COLLECTIVES = {                                           # by stage; 0 is DDP
+    0: ("all_reduce",),                                        # gradients
+    1: ("reduce_scatter", "all_gather"),                       # gradients; updated parameters
+    2: ("reduce_scatter", "all_gather"),
+    3: ("all_gather", "all_gather", "reduce_scatter"),         # parameters forward, again backward; gradients
+}
+
+
+def step_elements_sent(params: float, stage: int, world_size: int, reshard_after_forward: bool = True) -> float:
+    """Elements that one rank sends in a training step; without resharding, stage 3 gathers only once."""
+    if type(stage) is not int or stage not in STEP_COLLECTIVES:
+        raise ValueError(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")
+    collectives = STEP_COLLECTIVES[stage][1 if stage == 3 and not reshard_after_forward else 0:]
+    return sum(bytes_sent(collective, params, world_size) for collective in collectives)

@@ -10,7 +10,6 @@ cannot import a cell.  What each process then does is in `rank.py`.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import pickle
 import shutil
@@ -18,22 +17,20 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from helpers.facts.trace import Trace
-from helpers.run import forks, report
-from helpers.run.letter import Letter, Memory, Wire
-from helpers.run.parcel import pack
+from helpers.run import forks, report, request
+from helpers.run.letter import Memory, Wire
 from helpers.run.progress import Progress, show_printed
 from helpers.run.report import Fate, RankFailed, RankHung
 
 __all__ = ["RankFailed", "RankHung", "Run", "launch", "warm_up"]
 
-MOST_RANKS = 64                 # about 40 MB each
 GRACE_S = 0.7                   # after the first failure, for the others to say theirs: the first may be a victim
 MOST_PRINTED = 16 * 2**20       # bytes of one rank
 
@@ -61,7 +58,7 @@ class _Rank:
     home: Connection
     fate: Fate
     result: bytes = b""
-    done: bool = field(default=False)
+    done: bool = False
 
 
 def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, **kwargs) -> Run:
@@ -71,7 +68,7 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
     ranks are not done after `timeout_s` seconds, `ValueError` when the call
     itself cannot work.  No process outlives the call.
     """
-    payload = _pack(program, world_size, timeout_s, args, kwargs)
+    payload = request.pack(program, world_size, timeout_s, args, kwargs)
     folder, ranks, started = Path(tempfile.mkdtemp(prefix="ranks-")), [], time.monotonic()
     try:
         for rank in range(world_size):
@@ -88,25 +85,6 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
         shutil.rmtree(folder, ignore_errors=True)
         show_printed([f.printed for f in fates])
     return _outcome(ranks, timeout_s, time.monotonic() - started)
-
-
-def _pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwargs: dict) -> bytes:
-    """Refuse calls that cannot work, before anything is started."""
-    if not callable(program):
-        raise ValueError(f"launch takes a function program(rank, world_size, ...), not {program!r}")
-    if type(world_size) is not int or not 1 <= world_size <= MOST_RANKS:
-        raise ValueError(f"world_size is a whole number from 1 to {MOST_RANKS}, not {world_size!r}")
-    if not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 86_400:
-        raise ValueError(f"timeout_s is a number of seconds above 0 and below a day, not {timeout_s!r}")
-    try:
-        inspect.signature(program).bind(0, world_size, *args, **kwargs)
-    except TypeError as error:
-        raise ValueError(f"launch calls program(rank, world_size, ...) with what else you gave it; {error}") from None
-    try:
-        return pack((program, args, kwargs))
-    except Exception as error:
-        raise ValueError(f"the program and its arguments must be sent to other processes, and cannot: {error}. "
-                         "Make locks, files and process groups inside the program.") from None
 
 
 def _start(rank: int, world_size: int, payload: bytes, folder: Path, timeout_s: float) -> _Rank:
@@ -188,7 +166,7 @@ def _outcome(ranks: list[_Rank], timeout_s: float, wall_s: float) -> Run:
         raise report.failure(fates)
     if any(f.letter is None for f in fates):
         raise report.hang(fates, timeout_s)
-    letters: list[Letter] = [f.letter for f in fates]
+    letters = [f.letter for f in fates]
     return Run(list(_results(ranks)), [f.printed for f in fates], [s for x in letters for s in x.trace],
                [x.wire for x in letters], [x.memory for x in letters], wall_s)
 

@@ -24,10 +24,12 @@ from torch.distributed import distributed_c10d as c10d
 from helpers.facts.trace import Span, Trace
 
 POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
-COLLECTIVES = ("broadcast", "reduce", "all_reduce", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor",
-               "reduce_scatter_single", "all_gather", "all_gather_into_tensor", "all_gather_single", "all_to_all", "all_to_all_single", "barrier",
-               "monitored_barrier", "all_gather_object", "gather_object", "broadcast_object_list",
-               "scatter_object_list")
+COLLECTIVES = (
+    "broadcast", "reduce", "all_reduce", "gather", "scatter", "barrier", "monitored_barrier",
+    "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single",
+    "all_gather", "all_gather_into_tensor", "all_gather_single", "all_to_all", "all_to_all_single",
+    "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
+)
 PLACE_BYTES = 96
 
 _spans: Trace = []

@@ -16,10 +16,12 @@ import torch.distributed.fsdp
 import torch.fx.experimental.symbolic_shapes
 
 import helpers.run.rank  # noqa: F401
+from helpers.run.hugepages import collapse
 
 torch.set_num_threads(1)
 gc.collect()
 gc.freeze()                  # a collection in a rank would touch, and so copy, every shared page
+collapse()
 
 # A notebook kernel that is killed cannot remove the folder of the server's socket.  The server ends right after it.
 atexit.register(shutil.rmtree, os.environ["COURSE_SERVER_FOLDER"], ignore_errors=True)
