@@ -58,10 +58,8 @@ def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
     notebook.metadata.pop("widgets", None)
     notebook.metadata["language_info"] = {"name": "python"}
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET_VIEW, None)
-        if cell.cell_type == "code":
-            cell.outputs = [o for o in cell.outputs if o.output_type != "display_data" or o.data]
+        if cell.cell_type == "code":        # a widget without its kernel is an error message; a progress line is empty
+            cell.outputs = [o for o in cell.outputs if "data" not in o or (o.data and WIDGET_VIEW not in o.data)]
 
 
 def is_current(source: Path, target: Path) -> bool:

@@ -11,7 +11,8 @@ import matplotlib.pyplot as plt
 from helpers.facts.units import UNITS
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
-           "momentum": "#CC79A7", "variance": "#56B4E9", "buffers": "#999999"}
+           "momentum": "#CC79A7", "variance": "#56B4E9",
+           "tensors": "#0072B2", "other": "#999999"}
 
 
 def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | None = None, limit_name: str = "",

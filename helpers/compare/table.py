@@ -9,6 +9,7 @@ import html
 from dataclasses import dataclass
 
 from helpers.facts.units import UNITS
+from helpers.predict.memory import SHARDED_FROM
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def state_table(ledgers: dict[str, dict[str, float]], *, unit: str = "GB", limit
     """One row for each ledger of `state_by_term`: every term, the sum, and whether it is below the limit."""
     if unit not in UNITS:
         raise ValueError(f"unit is one of {', '.join(UNITS)}, not {unit!r}")
-    terms = list(dict.fromkeys(term for ledger in ledgers.values() for term in ledger))
+    terms = [term for term in SHARDED_FROM if any(term in ledger for ledger in ledgers.values())]
     rows = []
     for name, ledger in ledgers.items():
         total = sum(ledger.values())

@@ -5,8 +5,11 @@ import ipywidgets as widgets
 
 from helpers.compare.explain import fit_in_words
 from helpers.compare.plots import memory_bars, png
+from helpers.compare.table import predicted_vs_measured
 from helpers.facts.specs import CARDS, MODELS, card, model
+from helpers.predict.comm import bytes_sent
 from helpers.predict.memory import RECIPES, recipe, state_by_term
+from helpers.run.launch import launch
 
 MOST_RANKS = 512
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
@@ -16,18 +19,14 @@ def memory_explorer(model_name: str = "13B", recipe_name: str = "mixed", stage: 
                     card_name: str = CARDS[0].name) -> widgets.VBox:
     """Model, recipe, stage, ranks and card; bars for all four stages and the smallest number of ranks.
 
-    The slider is paired with a number field, since a slider has no name that a
-    screen reader could read.
     """
     controls = {
         "model_name": _choice("model", [m.name for m in MODELS], model_name),
         "recipe_name": _choice("recipe", list(RECIPES), recipe_name),
         "stage": _choice("stage", list(STAGES.items()), stage),
         "card_name": _choice("card", [c.name for c in CARDS], card_name),
-        "ranks": widgets.BoundedIntText(value=ranks, min=1, max=MOST_RANKS, description="ranks"),
     }
-    slider = widgets.IntSlider(value=ranks, min=1, max=MOST_RANKS, continuous_update=False, readout=False)
-    widgets.link((slider, "value"), (controls["ranks"], "value"))
+    controls["ranks"], slider = _number("ranks", ranks, 1, MOST_RANKS)
     picture, words = widgets.Image(format="png", width=820), widgets.HTML()
 
     def redraw(_=None) -> None:
@@ -45,6 +44,40 @@ def memory_explorer(model_name: str = "13B", recipe_name: str = "mixed", stage: 
 
 def _choice(name: str, options: list, value) -> widgets.Dropdown:
     return widgets.Dropdown(description=name, options=options, value=value)
+
+
+def all_reduce_explorer(world_size: int = 4, num_elements: int = 1_000_000) -> widgets.VBox:
+    """World size and tensor; each change runs real ranks and shows what the kernel counted."""
+    ranks, slider = _number("ranks", world_size, 1, 8)
+    sizes = {"4 kB": 1_000, "400 kB": 100_000, "4 MB": 1_000_000, "16 MB": 4_000_000}
+    size = _choice("tensor", list(sizes.items()), num_elements)
+    shown = widgets.HTML()
+
+    def redraw(_=None) -> None:
+        expected = bytes_sent("all_reduce", 4 * size.value, ranks.value)
+        rows = {f"sent by rank {r}": (expected, wire.sent)
+                for r, wire in enumerate(launch(_all_reduce, ranks.value, size.value).wire)}
+        shown.value = predicted_vs_measured(rows, unit="MB")._repr_html_()
+
+    for control in (ranks, size):
+        control.observe(redraw, names="value")
+    redraw()
+    return widgets.VBox([widgets.HBox([ranks, slider]), size, shown])
+
+
+def _all_reduce(rank: int, world_size: int, num_elements: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    dist.all_reduce(torch.ones(num_elements))
+
+
+def _number(name: str, value: int, least: int, most: int) -> tuple[widgets.BoundedIntText, widgets.IntSlider]:
+    """A field and a slider for one number; the field has the name that a slider cannot give a screen reader."""
+    field = widgets.BoundedIntText(value=value, min=least, max=most, description=name)
+    slider = widgets.IntSlider(value=value, min=least, max=most, continuous_update=False, readout=False)
+    widgets.link((field, "value"), (slider, "value"))
+    return field, slider
 
 
 def _stages(model_name: str, recipe_name: str, stage: int, ranks: int, card_name: str) -> dict:

@@ -15,7 +15,7 @@ class Model:
 
     name: str
     num_params: float
-    largest_layer_params: float     # of the largest block that is gathered at once; 0 where nobody has said
+    block_params: float         # of one transformer block, FSDP's usual unit; 0 where the source has no shape
     source: str
 
 
@@ -28,24 +28,24 @@ class Card:
     source: str
 
 
-def _llama_layer(hidden: int, ffn: int, heads: int, kv_heads: int) -> int:
+def _llama_block(hidden: int, ffn: int, heads: int, kv_heads: int) -> int:
     """Parameters of one block: q and o, k and v, three MLP matrices, two norms."""
     return 2 * hidden**2 + 2 * hidden * hidden * kv_heads // heads + 3 * hidden * ffn + 2 * hidden
 
 
 MODELS = (
     Model("GPT-2 1.5B", 1.5e9, 0, "ZeRO, arXiv:1910.02054, section 3.1"),
-    Model("Llama 2 7B", 6_738_415_616, _llama_layer(4096, 11008, 32, 32),
-          "Llama 2, arXiv:2307.09288; shape from its config.json: 32 layers, hidden 4096"),
+    Model("Llama 2 7B", 6_738_415_616, _llama_block(4096, 11008, 32, 32),
+          "Llama 2, arXiv:2307.09288; count and shape: its config.json (32 layers, hidden 4096)"),
     Model("ZeRO 7.5B", 7.5e9, 0, "ZeRO, arXiv:1910.02054, figure 1"),
-    Model("Llama 3.1 8B", 8_030_261_248, _llama_layer(4096, 14336, 32, 8),
+    Model("Llama 3.1 8B", 8_030_261_248, _llama_block(4096, 14336, 32, 8),
           "Llama 3, arXiv:2407.21783, table 3: 32 layers, hidden 4096"),
     Model("13B", 13e9, 0, "this course's exercise"),
     Model("70B", 70e9, 0, "this course's example"),
-    Model("Llama 3.1 70B", 70_553_706_496, _llama_layer(8192, 28672, 64, 8),
+    Model("Llama 3.1 70B", 70_553_706_496, _llama_block(8192, 28672, 64, 8),
           "Llama 3, arXiv:2407.21783, table 3: 80 layers, hidden 8192"),
     Model("BLOOM 176B", 176_247_271_424, 0, "BigScience, tr11-176B-ml README"),
-    Model("Llama 3.1 405B", 405e9, _llama_layer(16384, 53248, 128, 8),
+    Model("Llama 3.1 405B", 405e9, _llama_block(16384, 53248, 128, 8),
           "Llama 3, arXiv:2407.21783, table 3: 126 layers, hidden 16384"),
 )
 

@@ -31,6 +31,8 @@ def bytes_sent(collective: str, full_bytes: float, world_size: int) -> float:
         raise ValueError(f"no collective {collective!r}; there are {', '.join(SHARE_SENT)}")
     if type(world_size) is not int or world_size < 1:
         raise ValueError(f"world_size is a whole number from 1, not {world_size!r}")
+    if not 0 <= full_bytes < float("inf"):
+        raise ValueError(f"full_bytes is a size in bytes, 0 or more, not {full_bytes!r}")
     return full_bytes * SHARE_SENT[collective](world_size) if world_size > 1 else 0.0
 
 

@@ -58,7 +58,7 @@ def zero3_estimate(params: float, largest_layer_params: float, gpus_per_node: in
         built = 0 if offload_optimizer else 4 * gpus_per_node * largest_layer_params
     else:
         built = 4 * gpus_per_node * params
-    return Estimate(layer + state - on_host, max(on_host * gpus_per_node, built) * buffer_factor)
+    return Estimate(layer + (state - on_host), max(on_host * gpus_per_node, built) * buffer_factor)
 
 
 def _check(gpus_per_node: int, num_nodes: int, buffer_factor: float) -> None:

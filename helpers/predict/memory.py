@@ -109,7 +109,7 @@ def smallest_ranks(params: float, budget_bytes: float, stage: int = 3, recipe: R
     sharded = state_bytes(params, 1, stage, recipe) - replicated
     if replicated + sharded < budget_bytes:
         return 1
-    if replicated >= budget_bytes or not sharded:
+    if replicated >= budget_bytes:
         raise ValueError(f"no number of ranks is enough: stage {stage} keeps {replicated / 1e9:,.1f} GB on every "
                          f"rank, and the budget is {budget_bytes / 1e9:,.1f} GB; a higher stage shards more")
     return math.floor(sharded / (budget_bytes - replicated)) + 1

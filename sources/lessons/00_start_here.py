@@ -208,7 +208,7 @@ def one_fails(rank, world_size):
     dist.all_reduce(torch.tensor([share]))
 
 
-launch(one_fails, 4);
+launch(one_fails, 4)
 
 # %% [markdown]
 # The message has the rank that failed first, its line, and who followed.
@@ -224,7 +224,7 @@ def both_send_first(rank, world_size):
     dist.recv(tensor, other)
 
 
-launch(both_send_first, 2, timeout_s=1);
+launch(both_send_first, 2, timeout_s=1)
 
 # %% [markdown]
 # Without a deadline this would wait for ever.

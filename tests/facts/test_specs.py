@@ -29,7 +29,7 @@ def layer_params(name):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_layer_has_as_many_parameters_as_its_matrices(name):
-    assert model(name).largest_layer_params == layer_params(name)
+    assert model(name).block_params == layer_params(name)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -44,7 +44,7 @@ def test_layers_embeddings_and_last_norm_add_up_to_the_model(name):
 
 @pytest.mark.parametrize("spec", [spec for spec in MODELS if spec.name not in SHAPES], ids=lambda spec: spec.name)
 def test_a_model_without_a_stated_shape_claims_no_largest_layer(spec):
-    assert spec.largest_layer_params == 0
+    assert spec.block_params == 0
 
 
 @pytest.mark.parametrize(("name", "billions"), [

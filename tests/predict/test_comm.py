@@ -99,3 +99,9 @@ def test_resharding_says_nothing_about_stages_that_keep_the_parameters(stage):
 def test_a_stage_that_does_not_exist_is_refused(stage):
     with pytest.raises(ValueError, match=r"stage is 0 \(DDP\), 1, 2 or 3, not "):
         step_elements_sent(100, stage, 4)
+
+
+@pytest.mark.parametrize("size", [-1, float("nan"), float("inf")])
+def test_refuses_what_is_no_size(size):
+    with pytest.raises(ValueError, match="full_bytes is a size in bytes, 0 or more"):
+        bytes_sent("all_reduce", size, 2)

@@ -39,6 +39,12 @@ def test_zero_3_needs_what_the_documentation_says(gpus, nodes, offload, zero_ini
     assert estimate.host_bytes == pytest.approx(host_bytes)
 
 
+@pytest.mark.parametrize(("offload", "host_bytes"), [(BOTH, 7200), (OPTIMIZER, 6400), (NOTHING, 19200)])
+def test_with_zero_init_the_largest_layer_counts_only_where_nothing_is_on_the_host(offload, host_bytes):
+    estimate = zero3_estimate(1200, 1200, 4, 3, **offload, buffer_factor=1)         # one layer is the whole model
+    assert estimate.host_bytes == pytest.approx(host_bytes)
+
+
 def test_11b_parameters_take_22_gb_of_a_40_gb_gpu_however_many_gpus_there_are():
     assert zero2_estimate(11e9).gpu_bytes == 22e9
     assert zero2_estimate(11e9, gpus_per_node=8, num_nodes=4).gpu_bytes == 22e9

@@ -264,6 +264,11 @@ def test_a_recipe_with_an_unknown_dtype_is_refused_by_term(dtypes, message):
         Recipe("mine", **dtypes)
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [("fp32", 32), ("bf16", 16), ("fp16", 16), ("fp8", 8)])
+def test_a_dtype_has_the_bits_in_its_name(dtype, bits):
+    assert Recipe("mine", dtype, dtype).bytes_per_param == 2 * bits / 8
+
+
 def test_a_recipe_of_ones_own_counts_like_the_others():
     eight_bit_adam = Recipe("fp8 moments", "bf16", "bf16", master="fp32", momentum="fp8", variance="fp8")
     assert eight_bit_adam.bytes_per_param == 10

@@ -108,7 +108,7 @@ def playbook_tensor(params):
 
 
 def playbook_pipeline(layers, p, hidden, vocab):
-    stage_params = layers / p * model("Llama 3.1 8B").largest_layer_params + vocab * hidden
+    stage_params = layers / p * model("Llama 3.1 8B").block_params + vocab * hidden
     return {"params_GiB": state_by_term(stage_params)["parameter"] / GiB}
 
 

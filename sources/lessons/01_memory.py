@@ -1,0 +1,330 @@
+# %% [markdown]
+# # 01 Memory
+#
+# You will be able to say what a model's training state weighs on each rank, term by term, under DDP and under each stage of ZeRO, and to check it on real ranks.
+#
+# **45 minutes.** Needs lesson 00 and an idea of what Adam does.
+#
+# [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/01_memory.ipynb) ·
+# [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/01_memory.ipynb)
+
+# %% [markdown]
+# ## Setup
+
+# %%
+import torch
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from helpers.compare.plots import memory_bars
+from helpers.compare.table import Table, predicted_vs_measured, state_table
+from helpers.facts import specs
+from helpers.facts.units import GB, MiB, in_unit
+from helpers.predict.memory import RECIPES, buffer_bytes, recipe, smallest_ranks, state_by_term, state_bytes
+from helpers.run.card import limit_memory
+from helpers.run.launch import launch, warm_up
+from helpers.run.meters import memory
+from helpers.run.models import mlp
+
+warm_up()
+
+# %% [markdown]
+# ## Question
+#
+# A model of 70 billion parameters takes 1,120 GB to train with Adam in mixed precision.
+# Your cards have 80 GB each, and you may have a thousand of them.
+#
+# With DDP, the first thing most people reach for, it does not train on a thousand cards either: **each** of them needs 1,120 GB.
+# Why does DDP save nothing, what does, and how few cards are enough?
+
+# %% [markdown]
+# ## Idea
+#
+# Two wishes are easily confused: to go **faster**, and to **fit**.
+#
+# Think of examiners with a thick book of answers.
+# DDP gives each examiner a whole copy and a share of the papers: more papers an hour, but whoever has a small desk still cannot open the book.
+# ZeRO, and PyTorch's FSDP, cut the book into chapters: each desk holds one, and a chapter is lent out for the minute in which it is needed.
+#
+# So DDP splits the **batch** and keeps a full copy of the model on every rank; FSDP splits the **state** as well.
+
+# %% [markdown]
+# The state of one parameter under mixed-precision Adam:
+#
+# | term | dtype | bytes | sharded from stage |
+# |---|---|---|---|
+# | parameter, for forward and backward | bf16 | 2 | 3 |
+# | gradient | bf16 | 2 | 2 |
+# | master, the copy that Adam updates | fp32 | 4 | 1 |
+# | momentum | fp32 | 4 | 1 |
+# | variance | fp32 | 4 | 1 |
+# | **sum** | | **16** | |
+#
+# With $P$ parameters on $N$ ranks, each rank holds
+#
+# $$ \sum_\text{terms} P \cdot b_\text{term} \cdot \begin{cases} 1/N & \text{from the term's stage on}\\ 1 & \text{before}\end{cases} \quad\text{bytes.} $$
+#
+# Stage 0 is DDP: $16P$, whatever $N$ is. Stage 1 is $4P + 12P/N$, stage 2 is $2P + 14P/N$, stage 3 is $16P/N$.
+#
+# Here are 13 billion parameters on 8 ranks, beside a card of 24 GB, and 70 billion on 64.
+
+# %%
+STAGES = {"DDP": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
+on_8 = {f"13B on 8, {name}": state_by_term(13e9, ranks=8, stage=stage) for name, stage in STAGES.items()}
+on_64 = {f"70B on 64, {name}": state_by_term(70e9, ranks=64, stage=stage) for name, stage in STAGES.items()}
+axes = memory_bars(on_8, limit_bytes=24 * GB, limit_name="24 GB")
+state_table(on_8 | on_64)
+
+# %% [markdown]
+# The picture in words: each stage shards one more colour.
+# DDP's bar is 208 GB long; stages 1 and 2 still keep 26 GB of parameters on every rank, more than the card; stage 3 ends at 26 GB, just beyond it.
+#
+# The table has 70 billion parameters, too: 1,120 GB on each rank under DDP, and 17.5 GB under stage 3, which leaves most of an 80 GB card free.
+
+# %% [markdown]
+# ## Predict
+#
+# A formula is a claim.
+# Let us train a small model for one step: ten matrices of 1024 by 1024, 40 MiB of parameters, in fp32 with Adam.
+# That is again 16 bytes a parameter: 4 each for parameter, gradient, momentum and variance.
+#
+# How many MiB of tensors does **each rank** hold after one step of DDP on 4 ranks?
+
+# %%
+guess = None  # MiB
+
+# %% [markdown]
+# ## Run
+#
+# `memory()` measures by how much a rank grows, in two ways: the tensors that Python can reach, and the private memory that the system's kernel has given to the process.
+
+
+# %%
+def train(rank, world_size, how):
+    with memory() as grown:
+        model = mlp(width=1024, depth=10)
+        if how == "DDP":
+            model = DistributedDataParallel(model)
+        else:
+            for block in model:
+                fully_shard(block)
+            fully_shard(model)
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.randn(4, 1024)).sum().backward()
+        optimizer.step()
+    return grown
+
+
+ddp = {n: launch(train, n, "DDP").memory[0] for n in (4, 2, 1)}
+
+# %% [markdown]
+# ## Compare
+
+# %%
+P, fp32 = 10 * 1024**2, recipe("fp32")
+predicted_vs_measured({f"DDP, N = {n}": (state_bytes(P, n, 0, fp32), ddp[n].tensors) for n in ddp},
+                      guess=guess, unit="MiB")
+
+# %% [markdown]
+# To the byte, and the same on 1, 2 and 4 ranks: DDP saves nothing.
+# Now the kernel's view, which also holds what C++ keeps out of Python's sight.
+
+# %% tags=["nbval-ignore-output"]
+predicted_vs_measured(
+    {f"DDP, N = {n}": (state_bytes(P, n, 0, fp32) + buffer_bytes(P, 0, 0, fp32), ddp[n].private) for n in ddp},
+    unit="MiB")
+
+# %% [markdown]
+# The formula here has 40 MiB more than the tensors: DDP collects gradients in **buckets** before it reduces them, a second copy of all gradients.
+# `gradient_as_bucket_view=True` makes the gradients live in the buckets, and saves it.
+# What is left, about 3 MiB, is there whatever the model: threads, sockets, code that ran for the first time.
+
+# %% [markdown]
+# ## Predict
+#
+# The same step under FSDP2, PyTorch's stage 3.
+# How many MiB of tensors does each of **4 ranks** hold after it?
+
+# %%
+guess = None  # MiB
+
+# %% [markdown]
+# ## Run
+
+# %%
+fsdp = {n: launch(train, n, "FSDP").memory[0] for n in (4, 2, 1)}
+bars = {f"{how}, N = {n}": {"tensors": grown.tensors, "other": max(0, grown.private - grown.tensors)}
+        for how, runs in (("DDP", ddp), ("FSDP", fsdp)) for n, grown in runs.items()}
+axes = memory_bars(bars, unit="MiB")
+
+# %% [markdown]
+# The picture in words: the three bars of DDP are equally long; those of FSDP halve each time the ranks double.
+#
+# ## Compare
+
+# %%
+predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].tensors) for n in fsdp},
+                      guess=guess, unit="MiB")
+
+# %% tags=["nbval-ignore-output"]
+predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].private) for n in fsdp}, unit="MiB")
+
+# %% [markdown]
+# $16P/N$, to the byte.
+# The kernel counts about 3 MiB more, and that does not shrink with $N$, so the ratio grows as the shares get small.
+#
+# During the step there is more: FSDP gathers what was sharded as one unit, one block of 4 MiB here, and frees it afterwards.
+# That is why each block got a `fully_shard` of its own: a model that is one unit is gathered whole.
+#
+# CPU and gloo do not show a GPU's allocator, which keeps freed memory for later, nor the memory of CUDA itself.
+# And activations are missing everywhere so far: they grow with the batch, and no stage shards them. Lesson 07 is about those.
+
+# %% [markdown]
+# ## Scale it
+#
+# **How much can a stage save at all?**
+# "ZeRO-1 saves 4x, ZeRO-2 8x, ZeRO-3 Nx" is said often.
+# Here is DDP's memory divided by each stage's.
+
+# %%
+Table(("ranks", "ZeRO-1", "ZeRO-2", "ZeRO-3"), tuple(
+    (f"{n:,}", *(f"{state_bytes(1) / state_bytes(1, n, stage):.2f}" for stage in (1, 2, 3))) for n in (1, 8, 64, 1024)))
+
+# %% [markdown]
+# 4x and 8x are limits for large $N$: at 8 ranks it is 2.91x and 4.27x.
+# What a stage does not shard is a **floor**: $4P$ stays in stage 1 and $2P$ in stage 2, however many ranks there are.
+# With 8 ranks, stage 1 leaves $5.5P$ of $16P$, a drop of 65.6 %.
+#
+# **Which ledger?**
+# One text says that 70 billion parameters on 8 ranks under stage 3 take 105 GB, another says 140 GB.
+# And mixed precision is said to take a 7B model from 112 GB to 84 GB.
+# All four can be computed.
+
+# %%
+ledgers = {f"70B on 8: {name}, {kept.bytes_per_param}P": state_by_term(70e9, 8, 3, kept)
+           for name, kept in RECIPES.items()}
+ledgers |= {f"7B on 1: {name}": state_by_term(7e9, recipe=recipe(name))
+            for name in ("fp32", "mixed", "mixed, no master")}
+state_table(ledgers)
+
+# %% [markdown]
+# 140 GB has the fp32 master copy; 105 GB forgot it.
+# Adam's two moments alone are 8P, 560 GB over all 8 ranks.
+#
+# With a master copy, mixed precision saves **nothing** in model state: 16P before and after.
+# It is worth it for speed and for activations.
+# 84 GB is training without a master copy, which is another decision.
+# So never ask only "how many bytes per parameter", ask **which terms**.
+#
+# **GB or GiB?**
+# Papers count 1 GB = $10^9$ bytes; a "24 GB" card has 24 GiB = $24 \cdot 2^{30}$ bytes, 7.4 % more.
+
+# %%
+Table(("13B on 8 ranks", "in GB", "in GiB"), tuple(
+    (name, *(in_unit(state_bytes(13e9, 8, stage), unit) for unit in ("GB", "GiB"))) for name, stage in STAGES.items()))
+
+# %% [markdown]
+# **How few ranks are enough** for 13 billion parameters on cards of 24 GB?
+# It depends on the ledger, and on the stage.
+
+# %%
+{name: smallest_ranks(13e9, 24 * GB, stage=3, recipe=recipe(name))
+ for name in ("mixed", "mixed, fp32 gradients", "mixed, no master")}
+
+# %% [markdown]
+# **What does a step need beside the state?**
+# Stage 3 gathers the parameters of a layer and makes its full gradient before it is reduced.
+# Llama 3.1 70B on 64 ranks: state, then the buffers for one of its 80 blocks.
+
+# %%
+llama = specs.model("Llama 3.1 70B")
+(in_unit(state_bytes(llama.num_params, 64, 3), "GB"),
+ in_unit(buffer_bytes(llama.num_params, 3, llama.block_params), "GB"))
+
+# %% [markdown]
+# Now by hand: choose a model, a recipe, a stage, a card, and move the number of ranks.
+# The sentence says what the picture shows.
+
+# %% tags=["nbval-ignore-output"]
+from helpers.compare.widgets import memory_explorer
+
+memory_explorer()
+
+# %% [markdown]
+# ## Break it
+#
+# `limit_memory` gives each rank a small memory of its own; beyond it, torch fails as it does on a full card.
+# The model needs 160 MiB under DDP, and 80 MiB on each of two ranks under FSDP.
+# Let the card have 150 MiB.
+
+
+# %% tags=["raises-exception"]
+def on_a_small_card(rank, world_size, how):
+    limit_memory(150 * MiB)
+    return train(rank, world_size, how)
+
+
+launch(on_a_small_card, 2, "DDP")
+
+# %% [markdown]
+# Look at the line: it is `optimizer.step()`, not the model, not the backward pass.
+# Adam makes momentum and variance at its first step, so a job that "starts fine" can die there.
+#
+# The same ranks with the same cards, and sharded:
+
+# %%
+[in_unit(grown.tensors, "MiB") for grown in launch(on_a_small_card, 2, "FSDP").results]
+
+# %% [markdown]
+# ## Read the helper
+#
+# Open `helpers/predict/memory.py`, and in it `state_by_term` and the table `SHARDED_FROM` that it uses.
+#
+# 1. Which entry of `SHARDED_FROM` makes DDP independent of the number of ranks?
+# 2. `smallest_ranks` raises a `ValueError` for stage 1 and 13 billion parameters on 24 GB. Which line finds that out, without trying any number of ranks?
+
+# %% [markdown]
+# ## Check yourself
+#
+# **1.** You have 4 cards with 80 GB, and a model that trains on one of them with 60 GB of state. You want it faster. DDP or FSDP?
+#
+# <details><summary>Answer</summary>
+# DDP. It fits, so split the batch. FSDP would move 3P elements a step instead of 2P for memory that you do not need.
+# </details>
+#
+# **2.** The state is 140 GB on 8 ranks, the cards have 80 GB. Somebody says: turn on activation checkpointing. Does it fit then?
+#
+# <details><summary>Answer</summary>
+# No. Checkpointing makes activations smaller, not state. 16 ranks bring the state to 70 GB, and leave 10 GB for all else.
+# </details>
+#
+# **3.** Is "ZeRO-1 makes a step slower, since it communicates more than DDP" right?
+#
+# <details><summary>Answer</summary>
+# No, a common misconception. DDP's all-reduce is a reduce-scatter and an all-gather; ZeRO-1 does the same two, with the optimizer step between them: 2P elements either way. Only stage 3 moves more: 3P.
+# </details>
+
+# %% [markdown]
+# | | DDP | ZeRO-1 | ZeRO-2 | ZeRO-3 |
+# |---|---|---|---|---|
+# | shards | nothing | optimizer | and gradients | and parameters |
+# | bytes a rank (mixed Adam) | $16P$ | $4P+12P/N$ | $2P+14P/N$ | $16P/N$ |
+# | elements moved a step | $2P$ | $2P$ | $2P$ | $3P$ |
+# | in PyTorch | `DistributedDataParallel` | `ZeroRedundancyOptimizer` | `SHARD_GRAD_OP` | `FULL_SHARD` |
+# | FSDP2 | | | `fully_shard(reshard_after_forward=False)` | `fully_shard` |
+# | take it when | it fits | the optimizer is too much: it costs nothing | gradients too | nothing else fits |
+#
+# A pipeline, tensor parallelism and the choice among all of them come in lessons 08 to 11.
+
+# %% [markdown]
+# ## Recap
+#
+# DDP splits the batch and copies the state: $16P$ on every rank, on one card or a thousand.
+# ZeRO shards the state in three stages, each with a floor, until stage 3 holds $16P/N$; measured on real ranks, to the byte.
+# A figure such as "16 bytes per parameter" is a choice of terms and dtypes, and a budget has room left for buffers and activations or it is none.
+#
+# **Pitfalls.** Leaving out the master copy. Mixing GB and GiB. Sharding a model as one unit. Filling the card to the last byte with state.
+#
+# **Sources.** Rajbhandari et al., "ZeRO", arXiv:1910.02054, sections 3 and 5. Megatron-LM, `distrib_optimizer.md`, for ledgers of 16, 18 and 20 bytes. PyTorch documentation, `fully_shard` and `DistributedDataParallel`. Llama 3, arXiv:2407.21783, table 3.
+#
+# **Exercises:** `exercises/01_memory/01_memory.ipynb`.
