@@ -13,7 +13,10 @@ UNITS = {"B": 1, "KB": KB, "MB": MB, "GB": GB, "TB": TB, "KiB": KiB, "MiB": MiB,
 
 
 def in_unit(num_bytes: float, unit: str, digits: int = 4) -> str:
-    """`num_bytes` in one of UNITS, to `digits` significant digits or its whole part: `in_unit(26e9, "GB")` is `"26 GB"`."""
+    """`num_bytes` in one of UNITS: `in_unit(26e9, "GB")` is `"26 GB"`.
+
+    To `digits` significant digits, but the whole part is kept whole.
+    """
     if unit not in UNITS:
         raise ValueError(f"unit is one of {', '.join(UNITS)}, not {unit!r}")
     value = num_bytes / UNITS[unit]

@@ -1,0 +1,65 @@
+"""Run a learner's function in another process, which it can break without harm.
+
+An endless loop, an `os._exit` or a crash ends that process only.  Exercises ask
+for what `helpers.predict` computes, so over there it cannot be imported.
+"""
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import dataclass
+
+from helpers.checks.verdict import CheckFailed, plain
+from helpers.run import parcel
+from helpers.run.launch import RankFailed, RankHung, launch
+
+SIMPLE = (type(None), bool, int, float, str)
+DEADLINE_S = 20.0               # of all cases together; they take milliseconds
+
+
+@dataclass(frozen=True)
+class Raised:
+    """Instead of a value: what the function raised, or returned that is no plain value."""
+
+    words: str
+
+
+def answers(function: object, cases: list[dict]) -> list[object]:
+    """What `function(**case)` gives for each case: a plain value or `Raised`."""
+    if not callable(function):
+        raise CheckFailed(f"a function is asked for, not {str(function)[:60]!r} of type {type(function).__name__}")
+    try:
+        sent = parcel.pack(function)
+    except Exception as error:
+        raise CheckFailed(f"the function cannot be sent to another process: {error}") from None
+    try:
+        return launch(_answer, 1, sent, cases, timeout_s=DEADLINE_S).results[0]
+    except RankHung:
+        raise CheckFailed(f"the function was not done after {DEADLINE_S:g} s: does a loop in it never end?") from None
+    except RankFailed as failure:
+        raise CheckFailed(f"the function ended its process: {failure}") from None
+
+
+def _answer(rank: int, world_size: int, sent: bytes, cases: list[dict]) -> list[object]:
+    sys.modules["helpers.predict"] = None               # from now on, importing it raises
+    try:
+        function = pickle.loads(sent)
+    except ModuleNotFoundError as error:
+        return [Raised(_words(error))] * len(cases)
+    return [_try(function, case) for case in cases]
+
+
+def _try(function, case: dict) -> object:
+    try:
+        value = plain(function(**case))
+    except Exception as error:
+        return Raised(_words(error))
+    return value if type(value) in SIMPLE else Raised(f"returned a {type(value).__name__}")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, NotImplementedError):
+        return "is not written yet"
+    if isinstance(error, ModuleNotFoundError) and "helpers.predict" in str(error):
+        return "uses helpers.predict, which this exercise asks you to do without"
+    return f"raised {type(error).__name__}: {error}"

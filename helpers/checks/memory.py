@@ -1,0 +1,104 @@
+"""Checks of exercise set 01: values that a learner has worked out.
+
+Each takes the answer and returns its points.  What is right comes from
+`helpers.predict`, which published figures hold to account.
+"""
+from __future__ import annotations
+
+from helpers.checks.verdict import CheckFailed, Verdict, number_verdict, plain, score
+from helpers.facts.units import GB, GiB
+from helpers.predict.memory import recipe, smallest_ranks, state_bytes
+
+STAGES = {"DDP": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
+PARAMS, RANKS, BUDGET = 13e9, 8, 24 * GB
+
+
+def check_table(gb_per_rank: object) -> float:
+    """4 points: GB of model state a rank for 13 billion parameters on 8 ranks, one for each of STAGES."""
+    answer = _dict_with(gb_per_rank, list(STAGES))
+    verdicts = [number_verdict(1, name, answer[name], state_bytes(PARAMS, RANKS, stage) / GB, _table_mistakes(stage))
+                for name, stage in STAGES.items()]
+    return score(verdicts, "Each stage shards more; the parameters come last, and only then does the floor go.")
+
+
+def _table_mistakes(stage: int) -> dict[str, float]:
+    def held(at_stage: int = stage, recipe_name: str = "mixed") -> float:
+        return state_bytes(PARAMS, RANKS, at_stage, recipe(recipe_name))
+
+    return {
+        "is the size in GiB; GB are asked for": held() / GiB,
+        "is the number of bytes; GB are asked for": held(),
+        "is the sum over all ranks; one rank's share is asked for": held() * RANKS / GB,
+        "is DDP's size; this stage shards something": held(0) / GB,
+        "divides everything by 8; this stage keeps some terms whole": held(3) / GB,
+        "leaves out the fp32 master copy": held(recipe_name="mixed, no master") / GB,
+        "has fp32 gradients; here they are bf16": held(recipe_name="mixed, fp32 gradients") / GB,
+        "is stage 1's size": held(1) / GB,
+        "is stage 2's size": held(2) / GB,
+    }
+
+
+def check_smallest(smallest: object) -> float:
+    """3 points: the smallest number of ranks with less than 24 GB a rank at stage 3, for three recipes."""
+    names = ["mixed", "mixed, fp32 gradients", "mixed, no master"]
+    answer = _dict_with(smallest, names)
+    return score([_smallest_verdict(name, plain(answer[name])) for name in names],
+                 "The same card, the same model: the number depends on which terms you keep.")
+
+
+def _smallest_verdict(name: str, value: object) -> Verdict:
+    what, kept = f'"{name}", {recipe(name).bytes_per_param}P', recipe(name)
+    if value is None or value is ...:
+        return Verdict(1, what, "nothing here yet")
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        return Verdict(1, what, f"ranks come whole, and {str(value)[:40]} is not a whole number")
+    if value < 1:
+        return Verdict(1, what, f"{value} ranks cannot hold anything")
+    held, enough = state_bytes(PARAMS, value, 3, kept), smallest_ranks(PARAMS, BUDGET, 3, kept)
+    if value < enough:
+        return Verdict(1, what, f"on {value} ranks each holds {held / GB:.2f} GB, which is not below 24")
+    if value > enough:
+        return Verdict(1, what, f"{value} ranks are enough with {held / GB:.2f} GB each, but fewer are, too")
+    return Verdict(1, what)
+
+
+def check_mistake(missing_term: object, right_gb: object) -> float:
+    """2 points: the term that a wrong ledger of 105 GB leaves out, and what it should sum to."""
+    right, fp32_gradients = (state_bytes(70e9, 8, 3, recipe(name)) / GB for name in ("mixed", "mixed, fp32 gradients"))
+    mistakes = {
+        "is what the ledger says, and it is wrong": state_bytes(70e9, 8, 3, recipe("mixed, no master")) / GB,
+        "is the size in GiB; GB are asked for": right * GB / GiB,
+        "is the sum over all ranks; one rank's share is asked for": right * 8,
+        "has fp32 gradients; those of the ledger are bf16": fp32_gradients,
+        "is the missing term alone; the sum with it is asked for": 4 * 70e9 / 8 / GB,
+        "has the missing term on every rank whole; stage 3 shards it": 105 + 4 * 70,
+    }
+    return score([_term_verdict(missing_term), number_verdict(1, "the right sum", right_gb, right, mistakes)],
+                 "12 bytes a parameter is training without an fp32 master copy; with it, 16.")
+
+
+def _term_verdict(term: object) -> Verdict:
+    what, given = "the missing term", ("parameter", "gradient", "momentum", "variance")
+    if term is None or term is ...:
+        return Verdict(1, what, "nothing here yet")
+    if type(term) is not str:
+        return Verdict(1, what, f"the name of a term is asked for, not {str(term)[:40]!r}")
+    if (name := term.strip().lower()) in given:
+        return Verdict(1, what, f"{name} stands in the ledger")
+    if "activation" in name:
+        return Verdict(1, what, "activations are not model state: they depend on the batch, not on the optimizer")
+    if "buffer" in name or "bucket" in name:
+        return Verdict(1, what, "buffers come on top of the model state, they are no term of it")
+    known = name.replace("fp32", "").replace("copy", "").replace("weights", "").replace("weight", "").strip(" _-")
+    return Verdict(1, what, "" if known == "master" else f"{term[:40]!r} is no term of the lesson's ledger")
+
+
+def _dict_with(answer: object, names: list[str]) -> dict:
+    if type(answer) is not dict:
+        raise CheckFailed(f"a dict with the keys {', '.join(map(repr, names))} is asked for, "
+                          f"not a {type(answer).__name__}")
+    if lacking := [name for name in names if name not in answer]:
+        raise CheckFailed(f"the dict lacks {', '.join(map(repr, lacking))}; keep the keys that the cell gave you")
+    return answer

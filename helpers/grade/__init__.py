@@ -1,0 +1,1 @@
+"""What instructors run: release, grade, student."""

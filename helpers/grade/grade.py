@@ -1,0 +1,78 @@
+"""From submitted/ to marks: autograde, feedback, and a table of scores.
+
+grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb
+  -> grading/autograded/...    executed, with points
+  -> grading/feedback/...      HTML for each student
+  -> grading/grades.csv        nbgrader's export
+"""
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook, MissingEntry
+
+from helpers.grade.course import GradingFailed, api, assignments, run
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One student's result in one assignment."""
+
+    student: str
+    assignment: str
+    score: float | None         # None: could not be graded
+    most: float
+    by_hand: bool               # written answers wait for a person
+    trouble: str = ""
+
+
+def grade(root: Path) -> list[Mark]:
+    """Grade every submission; one that cannot be graded does not stop the others."""
+    course, marks = api(root), []
+    for assignment in assignments(root):
+        run(f"reading the source of {assignment}", course.generate_assignment(assignment, force=True, create=True))
+        for student in sorted(course.get_submitted_students(assignment)):
+            marks.append(_grade(course, root, student, assignment))
+    _export(root, marks)
+    return marks
+
+
+def _grade(course, root: Path, student: str, assignment: str) -> Mark:
+    try:
+        _look_for_copied_cells(root, student, assignment)
+        run(f"{student}'s {assignment}", course.autograde(assignment, student, force=True, create=True))
+        run(f"feedback for {student}", course.generate_feedback(assignment, student, force=True))
+    except (GradingFailed, ValueError) as failure:
+        return Mark(student, assignment, None, 0, True, str(failure))
+    with Gradebook(course.coursedir.db_url) as book:
+        try:
+            submission = book.find_submission(assignment, student)
+        except MissingEntry:
+            return Mark(student, assignment, None, 0, True, "nbgrader has no record of it")
+        return Mark(student, assignment, submission.score, submission.max_score, submission.needs_manual_grade)
+
+
+def _look_for_copied_cells(root: Path, student: str, assignment: str) -> None:
+    """nbgrader stops at two cells with one id and advises an update; say which cell it is."""
+    notebook = root / "grading/submitted" / student / assignment / f"{assignment}.ipynb"
+    if not notebook.exists():
+        raise ValueError(f"{student} has handed in no {assignment}.ipynb")
+    seen = set()
+    for cell in nbformat.read(notebook, 4).cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if name in seen:
+            raise ValueError(f"cell {name!r} stands twice in the notebook: delete the copy, then grade again")
+        seen |= {name} if name else set()
+
+
+def _export(root: Path, marks: list[Mark]) -> None:
+    with open(root / "grading/grades.partial", "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["student", "assignment", "score", "max_score", "needs_manual_grade", "trouble"])
+        for mark in marks:
+            table.writerow([mark.student, mark.assignment, "" if mark.score is None else mark.score, mark.most,
+                            mark.by_hand, mark.trouble.splitlines()[0] if mark.trouble else ""])
+    (root / "grading/grades.partial").rename(root / "grading/grades.csv")
