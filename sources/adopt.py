@@ -28,6 +28,8 @@ def adopt(notebook: Path) -> Path:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key in KEPT}
         cell.metadata.pop("editable", None)
         cell.metadata.pop("deletable", None)
+        if cell.id.endswith("-try"):
+            cell.metadata["id"] = cell.id
     read.metadata = {}
     header = "".join(line for line in source.read_text().splitlines(keepends=True)[:1] if line.startswith("# ---"))
     text = jupytext.writes(read, fmt="py:percent")

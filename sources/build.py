@@ -8,7 +8,7 @@ sources/lessons/NN_topic.py    -> notebooks/NN_topic.ipynb             executed,
 sources/exercises/NN_topic.py  -> solutions/NN_topic/NN_topic.ipynb    not executed; nbgrader's source
 
 Sources are in jupytext's percent format.  The builder names the cells itself,
-by content or by nbgrader's grade_id, so that the same source gives the same
+by `id="..."`, nbgrader's grade_id or content, so that the same source gives the same
 bytes.  Timings and widget state, which never repeat, are left out.
 """
 from __future__ import annotations
@@ -41,8 +41,9 @@ def load(source: Path) -> nbformat.NotebookNode:
     """The notebook of a source, without outputs."""
     notebook, seen = jupytext.read(source), {}
     for cell in notebook.cells:
+        name = cell.metadata.get("id") or cell.metadata.get("nbgrader", {}).get("grade_id") or \
+            _digest(cell.cell_type + cell.source)
         cell.metadata = {key: value for key, value in cell.metadata.items() if key in KEPT}
-        name = cell.metadata.get("nbgrader", {}).get("grade_id") or _digest(cell.cell_type + cell.source)
         seen[name] = count = seen.get(name, 0) + 1
         cell.id = name if count == 1 else f"{name}-{count}"
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}

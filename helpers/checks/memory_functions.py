@@ -46,14 +46,15 @@ def check_bytes_per_rank_unseen(function: object) -> float:
     cases = [{"params": params, "ranks": ranks, "stage": stage, "recipe": MIXED}
              for _, params, ranks, _ in published for stage in range(4)]
     figures = [(f"{name}, stage {stage}", figure) for name, _, _, row in published for stage, figure in enumerate(row)]
-    others = [({"parameter": 4, "gradient": 4, "momentum": 4}, 12), ({"parameter": 4, "gradient": 4}, 8),
-              ({"parameter": 2, "gradient": 4, "master": 4, "momentum": 4, "variance": 4}, 18)]
-    odd = [{"params": 5, "ranks": 2, "stage": 3, "recipe": kept} for kept, _ in others]
+    others = [({"parameter": 4, "gradient": 4, "momentum": 4}, 1, 8 + 4 / 3),                     # bytes a parameter
+              ({"parameter": 4, "gradient": 4}, 2, 4 + 4 / 3),
+              ({"parameter": 2, "gradient": 4, "master": 4, "momentum": 4, "variance": 4}, 1, 6 + 12 / 3)]
+    odd = [{"params": 5, "ranks": 3, "stage": stage, "recipe": kept} for kept, stage, _ in others]
     got = answers(function, cases + odd)
     wrong = [_far(name, value, figure * GB, 0.006)
              for (name, figure), value in zip(figures, got[:len(cases)], strict=True)]
-    other = [_far(f"5 parameters on 2 ranks at stage 3, recipe {kept}", value, 5 * total / 2, 1e-9)
-             for (kept, total), value in zip(others, got[len(cases):], strict=True)]
+    other = [_far(f"5 parameters on 3 ranks at stage {stage}, recipe {kept}", value, 5 * each, 1e-9)
+             for (kept, stage, each), value in zip(others, got[len(cases):], strict=True)]
     return score([Verdict(1, "the ZeRO paper's figures", next(filter(None, wrong), "")),
                   Verdict(1, "other recipes", next(filter(None, other), ""))],
                  "Your function gives the figures of the ZeRO paper.")

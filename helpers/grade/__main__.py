@@ -35,7 +35,7 @@ def _grade(root: Path) -> int:
         got = "not graded" if mark.score is None else f"{mark.score:g} of {mark.most:g}"
         print(f"{mark.student:20} {mark.assignment:16} {got}{', written answers wait' if mark.by_hand else ''}")
         if mark.trouble:
-            print(f"    {mark.trouble}")
+            print(f"    {mark.trouble.splitlines()[0]}")
     print("marks: grading/grades.csv; feedback: grading/feedback/; by hand: formgrader in JupyterLab")
     return any(mark.score is None for mark in marks)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -31,9 +32,11 @@ def api(root: Path) -> NbGraderAPI:
 
 
 def run(what: str, result: dict) -> None:
-    """Turn nbgrader's result record into an exception when it failed."""
+    """Turn nbgrader's result record into an exception when it failed; the last error it logged says most."""
     if not result["success"]:
-        raise GradingFailed(f"{what} failed:\n{result.get('error') or result.get('log')}")
+        said = [line for line in (result.get("log") or "").splitlines() if not line.startswith("[INFO]")]
+        causes = [line.strip() for line in said if re.match(r"\s*[\w.]*(Error|Exception|Interrupt)\b", line)]
+        raise GradingFailed(f"{what}: {causes[-1] if causes else result.get('error')}\n" + "\n".join(said))
 
 
 def assignments(root: Path) -> list[str]:

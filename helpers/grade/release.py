@@ -10,7 +10,7 @@ import nbformat
 
 from helpers.grade.course import api, assignments, run
 
-MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)", re.IGNORECASE)
+MARKERS = re.compile(r"(###|===)\s*(BEGIN|END)\b.*", re.IGNORECASE)     # mistyped ones, too
 SECRET = re.compile(r"### BEGIN (?:SOLUTION|HIDDEN TESTS)\n(.*?)### END (?:SOLUTION|HIDDEN TESTS)", re.DOTALL)
 TELLING = 15                    # a shorter line says nothing: `return`, `else:`
 

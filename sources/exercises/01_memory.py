@@ -13,8 +13,6 @@
 import torch
 from torch.distributed.fsdp import fully_shard
 
-from helpers.checks import memory as check
-from helpers.checks import memory_functions as check_functions
 from helpers.run.launch import launch, warm_up
 from helpers.run.meters import memory
 from helpers.run.models import mlp
@@ -117,7 +115,7 @@ def bytes_per_rank(params, ranks, stage, recipe):
                for term, num_bytes in recipe.items())
     ### END SOLUTION
 
-# %% nbgrader={"grade": false, "grade_id": "bytes-try", "locked": false, "schema_version": 3, "solution": false, "task": false}
+# %% id="bytes-try"
 # Try it: bytes of one parameter under DDP.
 bytes_per_rank(1, 1, 0, {"parameter": 2, "gradient": 2, "master": 4, "momentum": 4, "variance": 4})
 
@@ -188,7 +186,7 @@ def most_layers(card_bytes, ranks, layer_params, other_params, reserve_bytes):
     return max(0, (left * ranks - 16 * other_params) // (16 * layer_params))
     ### END SOLUTION
 
-# %% nbgrader={"grade": false, "grade_id": "layers-try", "locked": false, "schema_version": 3, "solution": false, "task": false}
+# %% id="layers-try"
 # Try it: 64 cards of 80 GiB, 20 GiB reserved, the layers of Llama 3.1 70B, which has 80 of them.
 most_layers(80 * 2**30, 64, layer_params=855_654_400, other_params=2_101_346_304, reserve_bytes=20 * 2**30)
 
@@ -216,10 +214,13 @@ points
 #
 # The grader runs your program on other numbers of ranks, too (1 point).
 
-# %% nbgrader={"grade": false, "grade_id": "measure", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# %% nbgrader={"grade": false, "grade_id": "predict", "locked": false, "schema_version": 3, "solution": true, "task": false}
 predicted_mib = None
+### BEGIN SOLUTION
+predicted_mib = 16 * 512**2 * (4 + 4 + 4) / 2 / 2**20
+### END SOLUTION
 
-
+# %% nbgrader={"grade": false, "grade_id": "measure", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def measure(rank, world_size):
     """Bytes of tensors that this rank holds after one step of SGD with momentum under FSDP."""
     ### BEGIN SOLUTION
@@ -234,12 +235,7 @@ def measure(rank, world_size):
     return grown.tensors
     ### END SOLUTION
 
-
-### BEGIN SOLUTION
-predicted_mib = 16 * 512**2 * (4 + 4 + 4) / 2 / 2**20
-### END SOLUTION
-
-# %% nbgrader={"grade": false, "grade_id": "measure-try", "locked": false, "schema_version": 3, "solution": false, "task": false}
+# %% id="measure-try"
 # Try it: MiB on each of two ranks.
 [num_bytes / 2**20 for num_bytes in launch(measure, 2).results]
 

@@ -138,6 +138,7 @@ class Lab:
     def add(self, path: str, cells: list[str]) -> None:
         """Write a notebook into the server's copy of the course, and open it."""
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}      # else a dialog asks for it
         nbformat.write(book, self.course / path)
         self.open(path)
 
@@ -167,7 +168,10 @@ class Lab:
         return cell
 
     def run_all(self) -> None:
+        """Run all cells to their end; the command itself ends at the first cell that raises."""
         self._ask("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.page.wait_for_function(f"""() => {CURRENT}.content.widgets.every(
+            cell => cell.model.type != "code" || cell.model.executionCount)""")
 
     def outputs(self) -> list[tuple[int | None, list[dict]]]:
         """Of each code cell of the notebook: its number, and what it shows."""

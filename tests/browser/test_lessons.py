@@ -19,6 +19,16 @@ def picture_bytes(image: Locator) -> str:
         return Array.from(new Uint8Array(await (await fetch(image.src)).arrayBuffer())).join(); }""")
 
 
+def choose(lab: Lab, dropdown: Locator, number: int) -> None:
+    """Open the list, which keeps JupyterLab from taking the keys for its own (ipywidgets issue 3912), and choose."""
+    dropdown.focus()
+    lab.page.keyboard.press("Space")
+    lab.page.wait_for_function("dropdown => dropdown.matches(':open')", arg=dropdown.element_handle())
+    for key in ["Home", *["ArrowDown"] * number, "Enter"]:
+        lab.page.keyboard.press(key)
+    expect(dropdown).to_have_js_property("selectedIndex", number)
+
+
 @pytest.fixture
 def memory(lab: Lab) -> Locator:
     """The cell of the memory explorer, with the choices it starts with."""
@@ -65,7 +75,7 @@ def test_an_arrow_key_on_the_slider_changes_sentence_field_and_picture(lab, memo
     expect(sentence).to_contain_text("on 9 ranks")
     assert [float(number) for number in NUMBER.findall(sentence.inner_text())] == pytest.approx([
         13, 16, 3, 9, 16 * 13 / 9, 16 * 13e9 / 9 / 2**30, 24 - 16 * 13e9 / 9 / 2**30, 24,
-        math.floor(16 * 13e9 / (24 * 2**30)) + 1], rel=1e-3)
+        math.floor(16 * 13e9 / (24 * 2**30)) + 1], rel=2e-3)
     expect(memory.get_by_role("spinbutton", name="ranks")).to_have_value("9")
     expect(image).not_to_have_attribute("src", address)
     assert picture_bytes(image) != before
@@ -82,14 +92,12 @@ def test_a_typed_number_moves_the_slider(lab, memory):
 
 
 def test_the_sentence_says_when_no_number_of_ranks_is_enough(lab, memory):
-    memory.get_by_role("combobox", name="stage").focus()
-    lab.page.keyboard.type("ZeRO-1")
+    choose(lab, memory.get_by_role("combobox", name="stage"), 1)
     sentence = memory.locator(".widget-html-content")
     expect(sentence).to_contain_text("stage 1 on 8 ranks")
     expect(sentence).to_contain_text(f"{4 * 13 + 12 * 13 / 8:.4g} GB")
     expect(sentence).to_contain_text("no number of ranks is enough")
-    memory.get_by_role("combobox", name="card").focus()
-    lab.page.keyboard.type("80 GB")
+    choose(lab, memory.get_by_role("combobox", name="card"), 2)
     expect(sentence).to_contain_text("Smallest number of ranks for the model state alone: "
                                      f"{math.floor(12 * 13e9 / (80 * 2**30 - 4 * 13e9)) + 1}.")
 

@@ -1,0 +1,42 @@
+"""A course folder of its own, and submissions made from the release."""
+import shutil
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SET = "01_memory"
+
+
+def new_course(folder: Path, timeout_s: int = 60) -> Path:
+    """Solutions and settings of this course; a cell that never ends is stopped after `timeout_s`."""
+    shutil.copytree(ROOT / "solutions", folder / "solutions")
+    settings = (ROOT / "nbgrader_config.py").read_text()
+    assert "c.Execute.timeout = 180" in settings
+    settings = settings.replace("c.Execute.timeout = 180", f"c.Execute.timeout = {timeout_s}")
+    (folder / "nbgrader_config.py").write_text(settings)
+    return folder
+
+
+def release_notebook() -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "exercises" / SET / f"{SET}.ipynb", 4)
+
+
+def solution_notebook() -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "solutions" / SET / f"{SET}.ipynb", 4)
+
+
+def answered(answers: dict[str, str]) -> nbformat.NotebookNode:
+    """The release with the sources of some cells replaced, and the solution's in all other answer cells."""
+    notebook, solutions = release_notebook(), {cell.id: cell.source for cell in solution_notebook().cells}
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = answers.get(cell.id, solutions[cell.id])
+    assert set(answers) <= set(solutions)
+    return notebook
+
+
+def submit(course: Path, student: str, notebook: nbformat.NotebookNode) -> None:
+    target = course / "grading/submitted" / student / SET / f"{SET}.ipynb"
+    target.parent.mkdir(parents=True)
+    nbformat.write(notebook, target)
