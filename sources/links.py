@@ -5,7 +5,7 @@
 The repository's address stands in one place: `repository` under [project.urls]
 in pyproject.toml.  `links` reads `git remote get-url origin`, writes that line,
 and then the links of the README, of the lessons' sources and of the built
-notebooks.  A built cell whose text changes gets the name the builder would
+notebooks, and the commands that fetch the course.  A built cell whose text changes gets the name the builder would
 give it, so that nothing has to be executed again.
 """
 from __future__ import annotations
@@ -30,7 +30,9 @@ ORIGIN = re.compile(r"(?:https://(?:[^/@]+@)?github\.com/|git@github\.com:|ssh:/
 OUTSIDE = r"\s()\[\]<>\"'`\\"           # what ends a link in Markdown, HTML and JSON
 LINK = re.compile(r"https://(?:mybinder\.org/v2|colab\.research\.google\.com/github)/"
                   rf"[^{OUTSIDE}]*[^{OUTSIDE}.,;:]")
-LINK_SLUG = re.compile(rf"(https://mybinder\.org/v2/gh/|https://colab\.research\.google\.com/github/){SLUG}(?=/)")
+FETCH = re.compile(rf"(?:git clone |git\+)https://github\.com/{SLUG}")      # commands that fetch the course
+LINK_SLUG = re.compile(rf"(https://mybinder\.org/v2/gh/(?={SLUG}/)|https://colab\.research\.google\.com/github/(?={SLUG}/)|"
+                       rf"git clone https://github\.com/|git\+https://github\.com/){SLUG}")
 NOTEBOOK = re.compile(r"notebooks/([^/?&#]+\.ipynb)$")
 
 
@@ -49,8 +51,8 @@ def colab_link(slug: str, notebook: str) -> str:
 
 
 def links_in(text: str) -> list[str]:
-    """All links that start a notebook on Binder or Colab, right or wrong; badges are not links."""
-    return LINK.findall(text)
+    """All links that start a notebook on Binder or Colab, and all that fetch the course; badges are not links."""
+    return LINK.findall(text) + FETCH.findall(text)
 
 
 def recorded_slug(root: Path) -> str:
@@ -84,6 +86,8 @@ def wrong_links(root: Path) -> list[WrongLink]:
 
 
 def _why_wrong(link: str, slug: str, root: Path) -> str:
+    if FETCH.fullmatch(link):
+        return "" if link.endswith(f"github.com/{slug}") else f"it should fetch github.com/{slug}"
     if not (notebook := NOTEBOOK.search(link)):
         return "it ends in no notebooks/NN_topic.ipynb"
     right = (binder_link if "mybinder" in link else colab_link)(slug, notebook[1])

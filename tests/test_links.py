@@ -177,3 +177,10 @@ def test_what_is_wrong_after_make_links_is_said(tree, capsys):
     git(tree, "remote", "add", "origin", f"https://github.com/{NEW}")
     assert links.main(tree) == 1
     assert "README.md: " + binder_link(NEW, "01_memory.ipynb") in capsys.readouterr().out
+
+
+def test_commands_that_fetch_the_course_are_links_too():
+    text = "git clone https://github.com/a/b\npip install git+https://github.com/a/b\nsee https://github.com/a/b"
+    assert links.links_in(text) == ["git clone https://github.com/a/b", "git+https://github.com/a/b"]
+    assert links.LINK_SLUG.sub(r"\g<1>c/d", text).splitlines() == [
+        "git clone https://github.com/c/d", "pip install git+https://github.com/c/d", "see https://github.com/a/b"]

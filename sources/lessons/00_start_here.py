@@ -15,6 +15,11 @@
 # The first one takes two seconds: it imports torch into a server process, of which every later process is a copy.
 
 # %%
+import importlib.util
+
+if not importlib.util.find_spec("helpers"):  # on Colab
+    get_ipython().run_line_magic("pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
+
 import torch
 import torch.distributed as dist
 

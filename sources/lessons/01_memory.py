@@ -12,6 +12,11 @@
 # ## Setup
 
 # %%
+import importlib.util
+
+if not importlib.util.find_spec("helpers"):  # on Colab
+    get_ipython().run_line_magic("pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
+
 import torch
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
