@@ -7,6 +7,7 @@ Then `make notebooks` builds it again, with outputs and cell names in order.
 """
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -24,17 +25,13 @@ def adopt(notebook: Path) -> Path:
         raise ValueError(f"{notebook} has no source. Give one of: {known}. "
                          "exercises/ are made from solutions/ by `make release`.")
     read, source = nbformat.read(notebook, 4), sources[notebook.resolve()]
+    named = set(re.findall(r'^# %%.* id="([\w-]+)"', source.read_text(), re.MULTILINE))
     for cell in read.cells:
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key in KEPT}
-        cell.metadata.pop("editable", None)
-        cell.metadata.pop("deletable", None)
-        if cell.id.endswith("-try"):
+        cell.metadata = {key: value for key, value in cell.metadata.items() if key in KEPT - {"editable", "deletable"}}
+        if cell.id in named:
             cell.metadata["id"] = cell.id
-    read.metadata = {}
-    header = "".join(line for line in source.read_text().splitlines(keepends=True)[:1] if line.startswith("# ---"))
-    text = jupytext.writes(read, fmt="py:percent")
-    body = text.split("# ---\n", 2)[-1].lstrip() if text.startswith("# ---") and not header else text
-    source.write_text(body)
+    read.metadata = {"jupytext": {"notebook_metadata_filter": "-all"}}          # no header
+    source.write_text(jupytext.writes(read, fmt="py:percent"))
     return source
 
 

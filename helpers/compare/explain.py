@@ -17,7 +17,7 @@ def fit_in_words(model_name: str, recipe_name: str, stage: int, ranks: int, card
         enough = smallest_ranks(size, limit.memory_bytes, stage, kept)
         need = f"Smallest number of ranks for the model state alone: {enough}."
     except ValueError as error:
-        need = f"There is {error}."
+        need = f"For the model state alone, {error}."
     return (f"{model_name}, {kept.bytes_per_param} bytes per parameter, stage {stage} on {ranks} "
             f"rank{'s' if ranks > 1 else ''}: {in_unit(held, 'GB')} ({in_unit(held, 'GiB')}) of model state a rank, "
             f"which {verdict}. {need}")

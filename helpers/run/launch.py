@@ -89,6 +89,7 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
 
 def _start(rank: int, world_size: int, payload: bytes, folder: Path, timeout_s: float) -> _Rank:
     home, theirs = Pipe()
+    (folder / f"{rank}.log").touch()              # looked at before the rank has begun to print
     with theirs:
         process = forks.start(rank, world_size, payload, folder, theirs, timeout_s)
     return _Rank(process, home, Fate(rank))
