@@ -68,7 +68,7 @@ student: setup
 
 # What instructors run.
 grade: setup
-	$(BIN)/python -m helpers.grade grade
+	$(BIN)/python -m helpers.grade grade $(if $(SANDBOX),--sandbox)
 
 bench: setup
 	$(BIN)/python -m benchmarks.launch

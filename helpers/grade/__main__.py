@@ -1,17 +1,21 @@
-"""`python -m helpers.grade release | grade | student`, for instructors."""
+"""`python -m helpers.grade release | grade [--sandbox] | student`, for instructors."""
 from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m helpers.grade", description=__doc__)
     parser.add_argument("command", choices=["release", "grade", "student"])
-    command, root = parser.parse_args().command, Path.cwd()
+    parser.add_argument("--sandbox", action="store_true", help="grade in kernels that are shut in (Linux, bubblewrap)")
+    options, root = parser.parse_args(), Path.cwd()
     try:
-        return {"release": _release, "grade": _grade, "student": _student}[command](root)
+        if options.command == "grade":
+            return _grade(root, options.sandbox)
+        return {"release": _release, "student": _student}[options.command](root)
     except (ValueError, RuntimeError, OSError) as error:
         print(error)
         return 1
@@ -25,10 +29,12 @@ def _release(root: Path) -> int:
     return 0
 
 
-def _grade(root: Path) -> int:
+def _grade(root: Path, shut_in: bool) -> int:
     from helpers.grade.grade import grade
 
-    marks = grade(root)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")                 # nbgrader's and nbformat's, about their own insides
+        marks = grade(root, shut_in)
     if not marks:
         print("nothing to grade: put notebooks at grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb")
     for mark in marks:
@@ -36,6 +42,8 @@ def _grade(root: Path) -> int:
         print(f"{mark.student:20} {mark.assignment:16} {got}{', written answers wait' if mark.by_hand else ''}")
         if mark.trouble:
             print(f"    {mark.trouble.splitlines()[0]}")
+        if mark.look_at:
+            print(f"    look at {mark.look_at}")
     print("marks: grading/grades.csv; feedback: grading/feedback/; by hand: formgrader in JupyterLab")
     return any(mark.score is None for mark in marks)
 

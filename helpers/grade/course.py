@@ -19,11 +19,12 @@ class GradingFailed(RuntimeError):
     """nbgrader gave up on a notebook; says which one and why."""
 
 
-def api(root: Path) -> NbGraderAPI:
-    """nbgrader for the course in `root`, which holds nbgrader_config.py."""
+def api(root: Path, more: Config | None = None) -> NbGraderAPI:
+    """nbgrader for the course in `root`, which holds nbgrader_config.py; `more` settings come on top."""
     if not (root / "nbgrader_config.py").exists():
         raise ValueError(f"{root} has no nbgrader_config.py: run this in the course's folder")
     settings: Config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    settings.merge(more or {})
     # nbgrader starts `alembic` by its name, so the environment's programs must be found
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     course = NbGraderAPI(config=settings)
