@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from helpers.facts.units import UNITS
 from helpers.predict.memory import SHARDED_FROM
 
+PAD = "padding:2px 8px"         # inside a widget, JupyterLab gives tables no style
+
 
 @dataclass(frozen=True)
 class Table:
@@ -28,10 +30,10 @@ class Table:
         return "\n".join(line.rstrip() for line in [text[0], "-" * len(text[0]), *text[1:], *self.notes])
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in self.header)
+        head = "".join(f'<th scope="col" style="{PAD}">{html.escape(cell)}</th>' for cell in self.header)
         body = "".join(
-            f'<tr><th scope="row" style="text-align:left">{html.escape(row[0])}</th>'
-            + "".join(f'<td style="text-align:right">{html.escape(cell)}</td>' for cell in row[1:]) + "</tr>"
+            f'<tr><th scope="row" style="{PAD};text-align:left">{html.escape(row[0])}</th>'
+            + "".join(f'<td style="{PAD};text-align:right">{html.escape(cell)}</td>' for cell in row[1:]) + "</tr>"
             for row in self.rows)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"

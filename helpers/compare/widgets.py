@@ -7,11 +7,12 @@ from helpers.compare.explain import fit_in_words
 from helpers.compare.plots import memory_bars, png
 from helpers.compare.table import predicted_vs_measured
 from helpers.facts.specs import CARDS, MODELS, card, model
+from helpers.facts.units import in_unit
 from helpers.predict.comm import bytes_sent
 from helpers.predict.memory import RECIPES, recipe, state_by_term
 from helpers.run.launch import launch
 
-MOST_RANKS = 512
+MOST_RANKS = 128
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
 
 
@@ -27,19 +28,23 @@ def memory_explorer(model_name: str = "13B", recipe_name: str = "mixed", stage: 
         "card_name": _choice("card", [c.name for c in CARDS], card_name),
     }
     controls["ranks"], slider = _number("ranks", ranks, 1, MOST_RANKS)
-    picture, words = widgets.Image(format="png", width=820), widgets.HTML()
+    picture, words = widgets.Image(format="png", width=800), widgets.HTML()
 
     def redraw(_=None) -> None:
         chosen = {name: control.value for name, control in controls.items()}
-        words.value = fit_in_words(**chosen)
-        picture.value = png(memory_bars(**_stages(**chosen)))
+        drawn = png(memory_bars(**_stages(**chosen)))
+        words.value, picture.value = fit_in_words(**chosen), drawn       # together: one is about the other
 
     for control in controls.values():
         control.observe(redraw, names="value")
     redraw()
-    return widgets.VBox([widgets.HBox([controls["model_name"], controls["recipe_name"]]),
-                         widgets.HBox([controls["stage"], controls["card_name"]]),
-                         widgets.HBox([controls["ranks"], slider]), words, picture])
+    return widgets.VBox([_row(controls["model_name"], controls["recipe_name"]),
+                         _row(controls["stage"], controls["card_name"]),
+                         _row(controls["ranks"], slider), words, picture])
+
+
+def _row(*controls: widgets.Widget) -> widgets.HBox:
+    return widgets.HBox(controls, layout=widgets.Layout(flex_flow="row wrap"))      # wraps where it is narrow
 
 
 def _choice(name: str, options: list, value) -> widgets.Dropdown:
@@ -62,7 +67,7 @@ def all_reduce_explorer(world_size: int = 4, num_elements: int = 1_000_000) -> w
     for control in (ranks, size):
         control.observe(redraw, names="value")
     redraw()
-    return widgets.VBox([widgets.HBox([ranks, slider]), size, shown])
+    return widgets.VBox([_row(ranks, slider), size, shown])
 
 
 def _all_reduce(rank: int, world_size: int, num_elements: int) -> None:
@@ -85,5 +90,5 @@ def _stages(model_name: str, recipe_name: str, stage: int, ranks: int, card_name
     size, kept, limit = model(model_name).num_params, recipe(recipe_name), card(card_name)
     ledgers = {("> " if number == stage else "") + name: state_by_term(size, ranks, number, kept)
                for name, number in STAGES.items()}
-    name = limit.name.split(",")[0]
-    return {"ledgers": ledgers, "limit_bytes": limit.memory_bytes, "limit_name": name, "unit": "GiB"}
+    return {"ledgers": ledgers, "limit_bytes": limit.memory_bytes, "unit": "GiB",
+            "limit_name": f"card, {in_unit(limit.memory_bytes, 'GiB')}"}

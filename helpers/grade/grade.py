@@ -3,11 +3,15 @@
 grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb
   -> grading/autograded/...    executed, with points
   -> grading/feedback/...      HTML for each student
-  -> grading/grades.csv        nbgrader's export
+  -> grading/grades.csv        a row for each submission
+
+A submission that has been graded and has not changed since is not executed
+again, so that marks given by hand stay; feedback and table are written anew.
 """
 from __future__ import annotations
 
 import csv
+import hashlib
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -52,7 +56,9 @@ def grade(root: Path, shut_in: bool = False) -> list[Mark]:
 def _grade(course, root: Path, student: str, assignment: str) -> Mark:
     try:
         suspicions = _look_at_cells(root, student, assignment)
-        run(f"{student}'s {assignment}", course.autograde(assignment, student, force=True, create=True))
+        if not _graded_before(root, student, assignment):
+            run(f"{student}'s {assignment}", course.autograde(assignment, student, force=True, create=True))
+            _graded_before(root, student, assignment, note=True)
         run(f"feedback for {student}", course.generate_feedback(assignment, student, force=True))
     except (GradingFailed, ValueError) as failure:
         return Mark(student, assignment, None, 0, True, str(failure))
@@ -63,6 +69,17 @@ def _grade(course, root: Path, student: str, assignment: str) -> Mark:
             return Mark(student, assignment, None, 0, True, "nbgrader has no record of it")
         return Mark(student, assignment, submission.score, submission.max_score, submission.needs_manual_grade,
                     look_at=suspicions)
+
+
+def _graded_before(root: Path, student: str, assignment: str, note: bool = False) -> bool:
+    """Whether this very notebook was graded against this very source; with `note`, from now on it was."""
+    files = [root / "grading/submitted" / student / assignment, root / "solutions" / assignment]
+    content = b"".join((folder / f"{assignment}.ipynb").read_bytes() for folder in files)
+    mark, digest = root / "grading/done" / f"{student}-{assignment}", hashlib.sha256(content).hexdigest()
+    if note:
+        mark.parent.mkdir(exist_ok=True)
+        mark.write_text(digest)
+    return mark.exists() and mark.read_text() == digest
 
 
 def _look_at_cells(root: Path, student: str, assignment: str) -> str:

@@ -5,17 +5,21 @@ import pytest
 
 from tests.browser.lab import Lab, chromium, find_browser, jupyterlab
 
+BROWSER = find_browser()
+MISSING = "no Chromium or Chrome found, so no lesson is tried in a browser: apt-get install chromium"
+
+
+def pytest_itemcollected(item):
+    if BROWSER is None and os.environ.get("COURSE_BROWSER_REQUIRED") != "1":
+        item.add_marker(pytest.mark.skip(reason=MISSING))
+
 
 @pytest.fixture(scope="package")       # not session: while it lives, an event loop runs in the main thread
 def lab(tmp_path_factory):
-    executable = find_browser()
-    if executable is None:
-        missing = "no Chromium or Chrome found, so no lesson is tried in a browser: apt-get install chromium"
-        if os.environ.get("COURSE_BROWSER_REQUIRED") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+    if BROWSER is None:
+        pytest.fail(MISSING, pytrace=False)
     folder = tmp_path_factory.mktemp("jupyterlab")
-    with jupyterlab(folder) as address, chromium(executable) as browser:
+    with jupyterlab(folder) as address, chromium(BROWSER) as browser:
         yield Lab(browser, address, folder / "course")
 
 

@@ -51,7 +51,7 @@ def test_text_of_others_cannot_become_html():
 
 def test_a_table_has_headers_that_a_screen_reader_announces():
     shown = Table(("what", "how much"), (("a", "1"),))._repr_html_()
-    assert shown.count('<th scope="col">') == 2
+    assert shown.count('<th scope="col"') == 2
     assert shown.count('<th scope="row"') == 1
 
 

@@ -6,8 +6,10 @@ import sys
 
 import psutil
 import pytest
+from nbgrader.api import Gradebook
 
-from helpers.grade.grade import grade
+from helpers.grade.course import api
+from helpers.grade.grade import _grade, _graded_before, grade
 from tests.grade.course import SET, answered, new_course, release_notebook, solution_notebook, submit
 
 DIVIDES_ALL = "def bytes_per_rank(params, ranks, stage, recipe):\n    return params * sum(recipe.values()) / ranks"
@@ -132,6 +134,28 @@ def test_marks_can_be_read_as_csv(graded):
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert rows["full"]["score"] == "18.0"
     assert set(rows) == set(graded[0])
+
+
+def test_marks_by_hand_survive_another_grading(graded):
+    _, course = graded
+    with Gradebook(f"sqlite:///{course}/grading/gradebook.db") as book:
+        written = book.find_grade("usable", SET, SET, "full")
+        written.manual_score, written.needs_manual_grade = 1.5, False
+        book.db.commit()
+    again = _grade(api(course), course, "full", SET)
+    assert (again.score, again.by_hand) == (19.5, False)
+
+
+def test_a_submission_is_executed_again_only_when_it_or_its_source_has_changed(graded):
+    _, course = graded
+    assert _graded_before(course, "blank", SET)
+    notebook = course / "grading/submitted/blank" / SET / f"{SET}.ipynb"
+    text = notebook.read_text()
+    notebook.write_text(text + " ")
+    assert not _graded_before(course, "blank", SET)
+    notebook.write_text(text)
+    assert _graded_before(course, "blank", SET)
+    assert not _graded_before(course, "dies", SET)
 
 
 def test_the_command_says_what_is_missing(tmp_path):
