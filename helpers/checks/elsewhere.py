@@ -5,11 +5,12 @@ for what `helpers.predict` computes, so over there it cannot be imported.
 """
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
 from dataclasses import dataclass
 
-from helpers.checks.verdict import CheckFailed, plain
+from helpers.checks.verdict import MOST_SHOWN, CheckFailed, plain, shown
 from helpers.run import parcel
 from helpers.run.launch import RankFailed, RankHung, launch
 
@@ -27,7 +28,7 @@ class Raised:
 def answers(function: object, cases: list[dict]) -> list[object]:
     """What `function(**case)` gives for each case: a plain value or `Raised`."""
     if not callable(function):
-        raise CheckFailed(f"a function is asked for, not {str(function)[:60]!r} of type {type(function).__name__}")
+        raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
         sent = parcel.pack(function)
     except Exception as error:
@@ -46,20 +47,22 @@ def _answer(rank: int, world_size: int, sent: bytes, cases: list[dict]) -> list[
         function = pickle.loads(sent)
     except ModuleNotFoundError as error:
         return [Raised(_words(error))] * len(cases)
-    return [_try(function, case) for case in cases]
+    return [_try(function, copy.deepcopy(case)) for case in cases]
 
 
 def _try(function, case: dict) -> object:
     try:
         value = plain(function(**case))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Raised(_words(error))
-    return value if type(value) in SIMPLE else Raised(f"returned a {type(value).__name__}")
+    if type(value) not in SIMPLE:
+        return Raised(f"returned a {type(value).__name__}; a number is asked for")
+    return Raised("returned None: is there a return?") if value is None else value
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     if isinstance(error, NotImplementedError):
         return "is not written yet"
     if isinstance(error, ModuleNotFoundError) and "helpers.predict" in str(error):
         return "uses helpers.predict, which this exercise asks you to do without"
-    return f"raised {type(error).__name__}: {error}"
+    return f"raised {type(error).__name__}: {str(error)[:2 * MOST_SHOWN]}"

@@ -5,7 +5,9 @@ Each takes the answer and returns its points.  What is right comes from
 """
 from __future__ import annotations
 
-from helpers.checks.verdict import CheckFailed, Verdict, number_verdict, plain, score
+import re
+
+from helpers.checks.verdict import CheckFailed, Verdict, is_number, number_verdict, plain, score, shown
 from helpers.facts.units import GB, GiB
 from helpers.predict.memory import recipe, smallest_ranks, state_bytes
 
@@ -30,6 +32,7 @@ def _table_mistakes(stage: int) -> dict[str, float]:
         "is the number of bytes; GB are asked for": held(),
         "is the sum over all ranks; one rank's share is asked for": held() * RANKS / GB,
         "is DDP's size; this stage shards something": held(0) / GB,
+        "is divided by 8; DDP shards nothing" if stage == 0 else
         "divides everything by 8; this stage keeps some terms whole": held(3) / GB,
         "leaves out the fp32 master copy": held(recipe_name="mixed, no master") / GB,
         "has fp32 gradients; here they are bf16": held(recipe_name="mixed, fp32 gradients") / GB,
@@ -50,12 +53,11 @@ def _smallest_verdict(name: str, value: object) -> Verdict:
     what, kept = f'"{name}", {recipe(name).bytes_per_param}P', recipe(name)
     if value is None or value is ...:
         return Verdict(1, what, "nothing here yet")
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is not int:
-        return Verdict(1, what, f"ranks come whole, and {str(value)[:40]} is not a whole number")
-    if value < 1:
-        return Verdict(1, what, f"{value} ranks cannot hold anything")
+    if not is_number(value):
+        return Verdict(1, what, f"a whole number is asked for, not {shown(value)}")
+    if value != int(value) or value < 1:
+        return Verdict(1, what, f"ranks come whole and from 1 on, not {value:g}")
+    value = int(value)
     held, enough = state_bytes(PARAMS, value, 3, kept), smallest_ranks(PARAMS, BUDGET, 3, kept)
     if value < enough:
         return Verdict(1, what, f"on {value} ranks each holds {held / GB:.2f} GB, which is not below 24")
@@ -83,22 +85,22 @@ def _term_verdict(term: object) -> Verdict:
     what, given = "the missing term", ("parameter", "gradient", "momentum", "variance")
     if term is None or term is ...:
         return Verdict(1, what, "nothing here yet")
-    if type(term) is not str:
-        return Verdict(1, what, f"the name of a term is asked for, not {str(term)[:40]!r}")
-    if (name := term.strip().lower()) in given:
-        return Verdict(1, what, f"{name} stands in the ledger")
-    if "activation" in name:
+    if not isinstance(term, str):
+        return Verdict(1, what, f"the name of a term is asked for, not {shown(term)}")
+    words = [word.rstrip("s") for word in re.findall(r"[a-z]+", str(term).lower())]
+    if "master" in words and set(words) <= {"master", "fp", "copy", "weight", "of", "the", "parameter", "param"}:
+        return Verdict(1, what)
+    if len(words) == 1 and words[0] in given:
+        return Verdict(1, what, f"{words[0]} stands in the ledger")
+    if "activation" in words:
         return Verdict(1, what, "activations are not model state: they depend on the batch, not on the optimizer")
-    if "buffer" in name or "bucket" in name:
+    if {"buffer", "bucket"} & set(words):
         return Verdict(1, what, "buffers come on top of the model state, they are no term of it")
-    known = name.replace("fp32", "").replace("copy", "").replace("weights", "").replace("weight", "").strip(" _-")
-    return Verdict(1, what, "" if known == "master" else f"{term[:40]!r} is no term of the lesson's ledger")
+    return Verdict(1, what, f"{shown(term)} is no term; name one as the lesson does, such as gradient or variance")
 
 
 def _dict_with(answer: object, names: list[str]) -> dict:
-    if type(answer) is not dict:
-        raise CheckFailed(f"a dict with the keys {', '.join(map(repr, names))} is asked for, "
-                          f"not a {type(answer).__name__}")
-    if lacking := [name for name in names if name not in answer]:
-        raise CheckFailed(f"the dict lacks {', '.join(map(repr, lacking))}; keep the keys that the cell gave you")
-    return answer
+    """What the answer has under each name, None where it has nothing."""
+    if not isinstance(answer, dict) or not any(dict.__contains__(answer, name) for name in names):
+        raise CheckFailed(f"a dict with the keys {', '.join(map(repr, names))} is asked for, not {shown(answer)}")
+    return {name: dict.get(answer, name) for name in names}

@@ -5,10 +5,13 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 
 from helpers.facts.errors import CourseError
 
 CLOSE = 0.005                   # relative: three significant digits are enough
+MOST_SHOWN = 80                 # characters of a learner's own value in a message
 
 
 class CheckFailed(CourseError, AssertionError):
@@ -17,11 +20,11 @@ class CheckFailed(CourseError, AssertionError):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One property: what it is worth, and what is wrong with it, if anything."""
+    """One property: what it is worth, and what is wrong with it; None if it is right."""
 
     points: float
     what: str
-    wrong: str = ""
+    wrong: str | None = None
 
 
 def score(verdicts: list[Verdict], established: str) -> float:
@@ -30,11 +33,13 @@ def score(verdicts: list[Verdict], established: str) -> float:
     The last expression of a graded cell must be a plain float: nbgrader gives full
     marks for anything that it cannot read as a number.
     """
-    lines = [f"WRONG  {v.what}: {v.wrong}" if v.wrong else f"ok     {v.what}" for v in verdicts]
-    got, most = (math.fsum(v.points for v in verdicts if keep(v)) for keep in (lambda v: not v.wrong, lambda v: True))
+    right = [v for v in verdicts if v.wrong is None]
+    got, most = (math.fsum(v.points for v in some) for some in (right, verdicts))
+    lines = [f"ok     {v.what}" if v.wrong is None else f"WRONG  {v.what}: {v.wrong}" for v in verdicts]
     if not got:
-        raise CheckFailed("\n".join(["nothing is right yet", *lines]))
-    print("\n".join([*lines, f"{got:g} of {most:g} points. " + (established if got == most else "")]).rstrip())
+        alike = len({v.wrong for v in verdicts}) == 1
+        raise CheckFailed(verdicts[0].wrong if alike else "\n".join(["nothing is right yet", *lines]))
+    print("\n".join([*lines, f"{got:g} of {most:g} points. {established if got == most else ''}".rstrip()]))
     return float(got)
 
 
@@ -60,7 +65,7 @@ def number_verdict(points: float, what: str, value: object, right: float, mistak
     if value is None or value is ...:
         return Verdict(points, what, "nothing here yet")
     if not is_number(value):
-        return Verdict(points, what, f"a number is asked for, not {str(value)[:60]!r} of type {type(value).__name__}")
+        return Verdict(points, what, f"a number is asked for, not {shown(value)}")
     if math.isclose(value, right, rel_tol=CLOSE):
         return Verdict(points, what)
     named = [words for words, wrong in mistakes.items() if math.isclose(value, wrong, rel_tol=CLOSE)]
@@ -69,16 +74,30 @@ def number_verdict(points: float, what: str, value: object, right: float, mistak
 
 
 def is_number(value: object) -> bool:
-    """A finite int or float; bool is none.
+    """A finite int or float of a size that things have; bool is none.
 
     By exact type, since an object of the learner's own could claim to equal anything.
     """
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and -1e30 < value < 1e30
 
 
 def plain(value: object) -> object:
-    """A single number of numpy or torch as Python's own; all else as it is."""
-    if type(value).__module__.split(".")[0] not in ("numpy", "torch"):
+    """A single number of numpy or torch, a Fraction or a Decimal, as Python's own; all else as it is."""
+    if type(value) in (Fraction, Decimal):
+        return float(value)
+    if str(type(value).__module__).split(".")[0] not in ("numpy", "torch"):
         return value
-    count = value.numel() if hasattr(value, "numel") else getattr(value, "size", 0)
-    return value.item() if count == 1 else value
+    try:
+        return float(value) if type(value.item()) not in (int, float, bool, str) else value.item()
+    except Exception:                   # several numbers, or none
+        return value
+
+
+def shown(value: object) -> str:
+    """A value as a message can show it: short, with its type, and whatever its own `__repr__` does."""
+    try:
+        text = repr(value)
+    except Exception:                   # more digits than Python prints, or a __repr__ that raises
+        text = "something"
+    text = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "..."
+    return f"{text} of type {type(value).__name__}"

@@ -94,8 +94,9 @@ def interrupted(fates: list[Fate]) -> str:
 
 
 def too_much_printed(fate: Fate, limit: int) -> RankFailed:
+    last = (fate.printed.rstrip().splitlines() or [""])[-1]
     return RankFailed(f"rank {fate.rank} printed more than {limit / 1e6:.0f} MB and was stopped; "
-                      f"its last line: {fate.printed.rstrip().splitlines()[-1][:200]!r}")
+                      f"its last line: {last[:200]!r}")
 
 
 def _what_happened(fate: Fate) -> str:

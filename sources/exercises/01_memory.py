@@ -210,7 +210,7 @@ points
 # Take `mlp(width=512, depth=16)`, 16 matrices of 512 by 512 in fp32, and `torch.optim.SGD` with momentum.
 #
 # 1. **Predict** how many MiB of tensors each of two ranks holds after one step under FSDP: write `predicted_mib`.
-# 2. Write the rank program `measure(rank, world_size)`: inside `with memory() as grown`, build the model, put `fully_shard` on each block and on the whole, make the optimizer, do one forward, one backward and one step. Return `grown.tensors`, after the block.
+# 2. Write the rank program `measure(rank, world_size)`: inside `with memory() as grown`, build the model, put `fully_shard` on each block and on the whole, make the optimizer, do one forward on a batch of 2, one backward and one step. Return `grown.tensors`, after the block.
 #
 # The grader runs your program on other numbers of ranks, too (1 point).
 
@@ -240,11 +240,11 @@ def measure(rank, world_size):
 [num_bytes / 2**20 for num_bytes in launch(measure, 2).results]
 
 # %% nbgrader={"grade": true, "grade_id": "measure-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory_functions as check_functions
+from helpers.checks import memory_measured as check_measured
 
-points = check_functions.check_measured(measure, predicted_mib)
+points = check_measured.check_measured(measure, predicted_mib)
 ### BEGIN HIDDEN TESTS
-points += check_functions.check_measured_unseen(measure)
+points += check_measured.check_measured_unseen(measure)
 ### END HIDDEN TESTS
 points
 

@@ -1,0 +1,17 @@
+"""What a check makes of an answer: points and words."""
+import contextlib
+import io
+
+from helpers.checks.verdict import CheckFailed
+
+
+def outcome(check, *answer) -> tuple[float, str]:
+    """Points and words; a `CheckFailed` is 0 points, any other exception is an error of the check."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            points = check(*answer)
+    except CheckFailed as failure:
+        return 0.0, str(failure)
+    assert type(points) is float
+    return points, printed.getvalue()

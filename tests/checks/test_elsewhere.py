@@ -1,0 +1,116 @@
+"""A learner's function runs in a process of its own: nothing that it does there harms or fools the check."""
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from helpers.checks import elsewhere, verdict
+from helpers.checks.elsewhere import Raised
+from helpers.checks.verdict import CheckFailed
+from tests.checks import answers, answers_bytes
+
+
+def test_values_come_back_in_the_order_of_the_cases():
+    assert elsewhere.answers(lambda x: x * x, [{"x": x} for x in range(5)]) == [0, 1, 4, 9, 16]
+    assert elsewhere.answers(lambda x: [None, True, 1.5, "text"][x], [{"x": x} for x in range(4)]) == [
+        None, True, 1.5, "text"]
+
+
+def test_one_case_that_raises_leaves_the_others():
+    assert elsewhere.answers(lambda x: 6 / x, [{"x": 2}, {"x": 0}, {"x": 3}]) == [
+        3.0, Raised("raised ZeroDivisionError: division by zero"), 2.0]
+
+
+def test_functions_of_a_cell_travel_with_what_they_use():
+    cell = {"__name__": "__main__", "np": __import__("numpy"), "factor": 3}
+    exec("def helper(x):\n    return np.int64(factor * x)\ndef function(x):\n    return helper(x) + 1", cell)
+    assert elsewhere.answers(cell["function"], [{"x": 2}]) == [7]
+
+
+@pytest.mark.parametrize("code", [
+    "from helpers.predict.memory import state_bytes\ndef function():\n    return state_bytes(1, 1, 0)",
+    "from helpers.predict import memory\ndef function():\n    return memory.state_bytes(1, 1, 0)",
+    "import helpers.predict.memory\ndef function():\n    return helpers.predict.memory.state_bytes(1, 1, 0)",
+    "def function():\n    import helpers.predict.memory as m\n    return m.state_bytes(1, 1, 0)",
+    "import functools\nfrom helpers.predict.memory import state_bytes\nfunction = functools.partial(state_bytes, 1)",
+    "from helpers.predict.memory import state_bytes as function",
+])
+def test_helpers_predict_cannot_be_used(code):
+    cell = {"__name__": "__main__"}
+    exec(code, cell)
+    (got,) = elsewhere.answers(cell["function"], [{}])
+    assert isinstance(got, Raised)
+    assert "helpers.predict" in got.words
+
+
+def test_this_process_can_use_helpers_predict_afterwards():
+    elsewhere.answers(int, [{}])
+    assert sys.modules["helpers.predict"] is not None
+    assert elsewhere.answers(answers_bytes.uses_helpers_predict, [{}]) != [0]
+    __import__("helpers.predict.memory")
+
+
+def test_changes_made_over_there_stay_there():
+    elsewhere.answers(answers.makes_the_check_generous_over_there, [{}])
+    assert verdict.CLOSE == 0.005
+    assert not verdict.is_number(True)
+
+
+@pytest.mark.parametrize(("function", "says"), [
+    (answers.exits_the_process, "exit code 3"), (answers.leaves_with_sys_exit, "enough"),
+    (answers.is_killed, "SIGKILL")])
+def test_a_function_that_ends_its_process_is_told_so(function, says):
+    with pytest.raises(CheckFailed, match=f"(?s)the function ended its process: .*{says}"):
+        elsewhere.answers(function, [{}])
+
+
+@pytest.mark.parametrize("make", [lambda: (lambda lock: lambda: lock)(threading.Lock()),
+                                  lambda: (lambda place: lambda: place)(socket.socket()),
+                                  lambda: (n for n in "").__next__], ids=["a_lock", "a_socket", "a_generator"])
+def test_what_cannot_be_sent_is_named(make):
+    with pytest.raises(CheckFailed, match=r"the function cannot be sent to another process: .*pickle"):
+        elsewhere.answers(make(), [{}])
+
+
+def test_a_function_that_loops_is_ended(impatient, tmp_path):
+    note = str(tmp_path / "pid")
+
+    def notes_its_process_and_loops():
+        with open(note, "w") as file:
+            file.write(str(os.getpid()))
+        while True:
+            pass
+
+    started = time.monotonic()
+    with pytest.raises(CheckFailed, match=r"not done after 1 s: does a loop in it never end\?"):
+        elsewhere.answers(notes_its_process_and_loops, [{}])
+    assert time.monotonic() - started < 5
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def test_children_of_a_function_are_ended():
+    (pid,) = elsewhere.answers(lambda: subprocess.Popen(["sleep", "60"]).pid, [{}])
+    deadline = time.monotonic() + 5
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_thread_that_goes_on_does_not_hold_the_check_up():
+    started = time.monotonic()
+    assert elsewhere.answers(lambda: threading.Thread(target=time.sleep, args=(30,)).start(), [{}]) == [None]
+    assert time.monotonic() - started < 5
+
+
+def test_what_a_function_prints_is_marked_as_its_own(capsys):
+    assert elsewhere.answers(answers.prints_that_it_is_right, [{}]) == [0]
+    assert capsys.readouterr().out == "[rank 0] ok     stage 0\n[rank 0] 2 of 2 points.\n"
+
+
+def test_a_function_may_need_a_gigabyte():
+    assert elsewhere.answers(lambda: len(bytearray(10**9)), [{}]) == [10**9]
