@@ -12,7 +12,8 @@ ORDER = ["Setup", "Question", "Idea", "Predict", "Run", "Compare", "Scale it", "
 NOT_IN_LESSONS = re.compile(r"\s*(try:|except|import matplotlib|plt\.|os\.kill)")
 MAY_REPEAT = {"Predict", "Run", "Compare"}
 SETUP = ('import importlib.util\n\nif not importlib.util.find_spec("helpers"):  # on Colab\n'
-         '    get_ipython().run_line_magic("pip", "install -q --no-deps git+https://github.com/')
+         '    get_ipython().run_line_magic(\n'
+         '        "pip", "install -q --no-deps git+https://github.com/')
 
 
 def notebook(path):

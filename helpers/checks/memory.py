@@ -66,37 +66,38 @@ def _smallest_verdict(name: str, value: object) -> Verdict:
     return Verdict(1, what)
 
 
-def check_mistake(missing_term: object, right_gb: object) -> float:
-    """2 points: the term that a wrong ledger of 105 GB leaves out, and what it should sum to."""
-    right, fp32_gradients = (state_bytes(70e9, 8, 3, recipe(name)) / GB for name in ("mixed", "mixed, fp32 gradients"))
+def check_mistake(wrong_term: object, right_gb: object) -> float:
+    """2 points: the wrong row in a ledger of 30 billion parameters under ZeRO-1 on 16 ranks, and the right sum."""
+    def held(stage: int) -> float:
+        return state_bytes(30e9, 16, stage) / GB
+
     mistakes = {
-        "is what the ledger says, and it is wrong": state_bytes(70e9, 8, 3, recipe("mixed, no master")) / GB,
-        "is the size in GiB; GB are asked for": right * GB / GiB,
-        "is the sum over all ranks; one rank's share is asked for": right * 8,
-        "has fp32 gradients; those of the ledger are bf16": fp32_gradients,
-        "is the missing term alone; the sum with it is asked for": 4 * 70e9 / 8 / GB,
-        "has the missing term on every rank whole; stage 3 shards it": 105 + 4 * 70,
+        "is what the ledger says, and that is stage 2's": held(2),
+        "is DDP's size; stage 1 shards the optimizer's terms": held(0),
+        "shards everything; stage 1 keeps some terms whole": held(3),
+        "is the wrong row alone; the sum is asked for": 60,
+        "is the size in GiB; GB are asked for": held(1) * GB / GiB,
+        "is the number of bytes; GB are asked for": held(1) * GB,
+        "is the sum over all ranks; one rank's share is asked for": held(1) * 16,
     }
-    return score([_term_verdict(missing_term), number_verdict(1, "the right sum", right_gb, right, mistakes)],
-                 "12 bytes a parameter is training without an fp32 master copy; with it, 16.")
+    return score([_term_verdict(wrong_term), number_verdict(1, "the right sum", right_gb, held(1), mistakes)],
+                 "With sharded gradients it is stage 2's ledger; stage 1 shards only what the optimizer keeps.")
 
 
 def _term_verdict(term: object) -> Verdict:
-    what, given = "the missing term", ("parameter", "gradient", "momentum", "variance")
+    what = "the wrong row"
     if term is None or term is ...:
         return Verdict(1, what, "nothing here yet")
     if not isinstance(term, str):
         return Verdict(1, what, f"the name of a term is asked for, not {shown(term)}")
     words = [word.rstrip("s") for word in re.findall(r"[a-z]+", str(term).lower())]
-    if "master" in words and set(words) <= {"master", "fp", "copy", "weight", "of", "the", "parameter", "param"}:
+    if set(words) <= {"gradient", "the", "row", "bf"} and "gradient" in words:
         return Verdict(1, what)
-    if len(words) == 1 and words[0] in given:
-        return Verdict(1, what, f"{words[0]} stands in the ledger")
-    if "activation" in words:
-        return Verdict(1, what, "activations are not model state: they depend on the batch, not on the optimizer")
-    if {"buffer", "bucket"} & set(words):
-        return Verdict(1, what, "buffers come on top of the model state, they are no term of it")
-    return Verdict(1, what, f"{shown(term)} is no term; name one as the lesson does, such as gradient or variance")
+    if "master" in words or words in (["momentum"], ["variance"]):
+        return Verdict(1, what, f"{shown(term)} is right: the optimizer keeps it, and stage 1 shards that")
+    if words == ["parameter"]:
+        return Verdict(1, what, "the parameters are right: stage 1 keeps them whole on every rank")
+    return Verdict(1, what, f"{shown(term)} is no row of the ledger; name one as it stands there")
 
 
 def _dict_with(answer: object, names: list[str]) -> dict:

@@ -22,7 +22,7 @@ def check_bytes_per_rank(function: object) -> float:
     cases = [{"params": 2, "ranks": 2, "stage": stage, "recipe": DIGITS} for stage in range(4)]
     verdicts = [Verdict(0.5, f"stage {case['stage']}", _digits_wrong(case["stage"], got))
                 for case, got in zip(cases, answers(function, cases), strict=True)]
-    return score(verdicts, "Each term is whole before its stage and shared from it on.")
+    return score(verdicts, "Each term is whole before its stage and sharded from it on.")
 
 
 def _digits_wrong(stage: int, got: object) -> str | None:
@@ -34,8 +34,10 @@ def _digits_wrong(stage: int, got: object) -> str | None:
     case = "2 parameters on 2 ranks, terms of 1, 10, 100, 1000 and 10000 bytes"
     if not is_number(got):
         return f"{case}: expected {expected}, got {shown(got)}"
+    if math.isclose(got * GB, expected, rel_tol=1e-6):
+        return f"{case}: expected {expected}, got {got:.12g}: bytes are asked for, not GB"
     return (f"{case}: expected {expected}, got {got:.12g}. "
-            "Read the digits from the right, parameter, gradient, master, momentum, variance: 2 is whole, 1 is shared.")
+            "Digits from the right are parameter, gradient, master, momentum, variance; 2 is whole, 1 is sharded.")
 
 
 @unseen
@@ -73,9 +75,9 @@ def check_most_layers(function: object) -> float:
     one = {"card_bytes": 99, "ranks": 1, "layer_params": 1}
     two = one | {"ranks": 2}
     cases = [("nothing but layers: 16 L + 4 <= 99", one, 5),
-             ("the state is shared, the gathered layer is not: 16 L / 2 + 4 <= 99", two, 11),
-             ("other parameters are shared, too: 16 (L + 2) / 2 + 4 <= 99", two | {"other_params": 2}, 9),
-             ("the reserve is not shared: 16 L / 2 + 4 + 40 <= 99", two | {"reserve_bytes": 40}, 6),
+             ("the state is sharded, the gathered layer is not: 16 L / 2 + 4 <= 99", two, 11),
+             ("other parameters are sharded, too: 16 (L + 2) / 2 + 4 <= 99", two | {"other_params": 2}, 9),
+             ("the reserve is not sharded: 16 L / 2 + 4 + 40 <= 99", two | {"reserve_bytes": 40}, 6),
              ("an exact fit fits: 16 L + 4 <= 36", one | {"card_bytes": 36}, 2),
              ("not even one layer fits: 16 L + 4 <= 3", one | {"card_bytes": 3}, 0)]
     return _layers_score(function, cases, "Buffers and reserve do not shrink with more ranks, the state does.")

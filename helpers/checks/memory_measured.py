@@ -66,11 +66,14 @@ def _rank_wrong(run: Run, rank: int, ranks: int) -> str | None:
                 + _not_metered(got, metered))
     if not math.isclose(got, expected, rel_tol=0.01):
         return f"rank {rank} holds {got / MiB:.2f} MiB, expected {expected / MiB:.2f}: {_why(got, ranks)}"
+    gathers = sum(s.rank == rank and s.kind.startswith("all_gather") for s in run.trace)
     moved = {family: sum(s.nbytes for s in run.trace if s.rank == rank and s.kind.startswith(family))
              for family in ("all_gather", "reduce_scatter")}
     if moved["all_gather"] < 4 * PARAMS or moved["reduce_scatter"] < 4 * PARAMS / ranks:
         return (f"rank {rank} holds the right size, but has not gathered all parameters and reduced all gradients: "
                 "is it FSDP?")
+    if gathers < DEPTH:
+        return f"rank {rank} gathered the whole model at once: put fully_shard on each block, too"
     return None
 
 

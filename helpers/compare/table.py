@@ -6,10 +6,12 @@ formula, the measurement and their ratio.
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass
 
+from helpers.facts.errors import BadValue
 from helpers.facts.units import UNITS
-from helpers.predict.memory import SHARDED_FROM
+from helpers.predict.memory import MIXED, SHARDED_FROM, Recipe, state_bytes
 
 PAD = "padding:2px 8px"         # inside a widget, JupyterLab gives tables no style
 
@@ -48,24 +50,34 @@ def predicted_vs_measured(rows: dict[str, tuple[float, float]], *, guess: float 
     first row and is in the unit shown.
     """
     scale = UNITS.get(unit, 1)
-    if guess is not None and (isinstance(guess, bool) or not isinstance(guess, (int, float))):
-        raise ValueError(f"guess is a number of {unit or 'units'}, or None, not {guess!r}")
     shown = []
     for name, (predicted, measured) in rows.items():
         ratio = f"{measured / predicted:.2f}" if predicted else "-"
         shown.append((name, number(predicted / scale), number(measured / scale), ratio))
     if guess is not None and rows:
-        measured = next(iter(rows.values()))[1] / scale
-        told = f"{measured / guess:.2f} times your guess" if guess else "not nothing" if measured else "just that"
-        notes = (f"You guessed {number(guess)} {unit} for the first row; the measurement is {told}.", *notes)
+        notes = (_about(guess, next(iter(rows.values()))[1] / scale, unit), *notes)
     in_unit = f", {unit}" if unit else ""
     return Table(("", f"formula{in_unit}", f"measured{in_unit}", "ratio"), tuple(shown), notes)
+
+
+def _about(guess: float, measured: float, unit: str) -> str:
+    """One sentence on a guess, in the unit of the measurement."""
+    if type(guess) not in (int, float) or not 0 <= guess < math.inf:
+        raise BadValue(f"guess is a number of {unit or 'units'}, or None, not {guess!r}")
+    told = f"You guessed {number(guess)} {unit}".rstrip()
+    if math.isclose(guess, measured, rel_tol=0.02):
+        return f"{told} for the first row, and you were right."
+    if unit in UNITS and UNITS[unit] > 1 and math.isclose(guess, measured * UNITS[unit], rel_tol=0.02):
+        return f"{told} for the first row: right in bytes, but {unit} are asked for."
+    if not guess or not measured:
+        return f"{told} for the first row; it is {number(measured)} {unit}".rstrip() + "."
+    return f"{told} for the first row, {guess / measured:,.2g} times the measurement."
 
 
 def state_table(ledgers: dict[str, dict[str, float]], *, unit: str = "GB", limit_bytes: float | None = None) -> Table:
     """One row for each ledger of `state_by_term`: every term, the sum, and whether it is below the limit."""
     if unit not in UNITS:
-        raise ValueError(f"unit is one of {', '.join(UNITS)}, not {unit!r}")
+        raise BadValue(f"unit is one of {', '.join(UNITS)}, not {unit!r}")
     terms = [term for term in SHARDED_FROM if any(term in ledger for ledger in ledgers.values())]
     rows = []
     for name, ledger in ledgers.items():
@@ -75,6 +87,13 @@ def state_table(ledgers: dict[str, dict[str, float]], *, unit: str = "GB", limit
         rows.append((name, *(number(value / UNITS[unit]) for value in values), *fits))
     fits = () if limit_bytes is None else (f"below {number(limit_bytes / UNITS[unit])} {unit}",)
     return Table((f"{unit} a rank", *(t.replace("_", " ") for t in terms), "sum", *fits), tuple(rows))
+
+
+def savings_table(ranks: tuple[int, ...], recipe: Recipe = MIXED) -> Table:
+    """DDP's model state divided by that of each ZeRO stage, for some numbers of ranks."""
+    rows = tuple((f"{n:,}", *(f"{state_bytes(1, n, 0, recipe) / state_bytes(1, n, stage, recipe):,.2f}"
+                              for stage in (1, 2, 3))) for n in ranks)
+    return Table(("ranks", "ZeRO-1", "ZeRO-2", "ZeRO-3"), rows)
 
 
 def number(value: float) -> str:

@@ -16,8 +16,8 @@ MOST_RANKS = 128
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
 
 
-def memory_explorer(model_name: str = "13B", recipe_name: str = "mixed", stage: int = 3, ranks: int = 8,
-                    card_name: str = CARDS[0].name) -> widgets.VBox:
+def memory_explorer(model_name: str = "70B", recipe_name: str = "mixed", stage: int = 3, ranks: int = 16,
+                    card_name: str = CARDS[-1].name) -> widgets.VBox:
     """Model, recipe, stage, ranks and card; bars for all four stages and the smallest number of ranks.
 
     """

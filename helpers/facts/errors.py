@@ -11,3 +11,7 @@ class CourseError(Exception):
 
     def _render_traceback_(self) -> list[str]:       # IPython's hook for custom tracebacks
         return f"{type(self).__name__}: {self}".splitlines()
+
+
+class BadValue(CourseError, ValueError):
+    """An argument that cannot be meant; says what to give instead."""

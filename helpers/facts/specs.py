@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from helpers.facts.errors import BadValue
 from helpers.facts.units import GiB
 
 
@@ -68,4 +69,4 @@ def _find(specs: tuple, kind: str, name: str):
     for spec in specs:
         if spec.name == name:
             return spec
-    raise ValueError(f"no {kind} {name!r}; there are {', '.join(repr(s.name) for s in specs)}")
+    raise BadValue(f"no {kind} {name!r}; there are {', '.join(repr(s.name) for s in specs)}")

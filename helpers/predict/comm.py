@@ -15,6 +15,8 @@ Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 7.
 """
 from __future__ import annotations
 
+from helpers.facts.errors import BadValue
+
 SHARE_SENT = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,
@@ -28,11 +30,11 @@ SHARE_SENT = {
 def bytes_sent(collective: str, full_bytes: float, world_size: int) -> float:
     """What one rank sends of a tensor of `full_bytes` bytes."""
     if collective not in SHARE_SENT:
-        raise ValueError(f"no collective {collective!r}; there are {', '.join(SHARE_SENT)}")
+        raise BadValue(f"no collective {collective!r}; there are {', '.join(SHARE_SENT)}")
     if type(world_size) is not int or world_size < 1:
-        raise ValueError(f"world_size is a whole number from 1, not {world_size!r}")
+        raise BadValue(f"world_size is a whole number from 1, not {world_size!r}")
     if not 0 <= full_bytes < float("inf"):
-        raise ValueError(f"full_bytes is a size in bytes, 0 or more, not {full_bytes!r}")
+        raise BadValue(f"full_bytes is a size in bytes, 0 or more, not {full_bytes!r}")
     return full_bytes * SHARE_SENT[collective](world_size) if world_size > 1 else 0.0
 
 
@@ -47,6 +49,6 @@ STEP_COLLECTIVES = {                                           # by stage; 0 is 
 def step_elements_sent(params: float, stage: int, world_size: int, reshard_after_forward: bool = True) -> float:
     """Elements that one rank sends in a training step; without resharding, stage 3 gathers only once."""
     if type(stage) is not int or stage not in STEP_COLLECTIVES:
-        raise ValueError(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")
+        raise BadValue(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")
     collectives = STEP_COLLECTIVES[stage][1 if stage == 3 and not reshard_after_forward else 0:]
     return sum(bytes_sent(collective, params, world_size) for collective in collectives)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from helpers.facts.errors import BadValue
 from helpers.predict.memory import buffer_bytes, recipe, state_by_term, state_bytes
 
 
@@ -48,7 +49,7 @@ def zero3_estimate(params: float, largest_layer_params: float, gpus_per_node: in
     """What the estimator says for ZeRO-3."""
     _check(gpus_per_node, num_nodes, buffer_factor)
     if offload_param and not offload_optimizer:
-        raise ValueError("the estimator has no case for offload_param alone; "
+        raise BadValue("the estimator has no case for offload_param alone; "
                          "set offload_optimizer=True too, or offload_param=False")
     layer = buffer_bytes(params, 3, largest_layer_params)
     terms = state_by_term(params, gpus_per_node * num_nodes, 3, recipe("mixed, fp32 gradients"))
@@ -64,6 +65,6 @@ def zero3_estimate(params: float, largest_layer_params: float, gpus_per_node: in
 def _check(gpus_per_node: int, num_nodes: int, buffer_factor: float) -> None:
     for name, count in (("gpus_per_node", gpus_per_node), ("num_nodes", num_nodes)):
         if type(count) is not int or count < 1:
-            raise ValueError(f"{name} is a whole number from 1, not {count!r}")
+            raise BadValue(f"{name} is a whole number from 1, not {count!r}")
     if not 1 <= buffer_factor < math.inf:
-        raise ValueError(f"buffer_factor is 1 (nothing to spare) or more, not {buffer_factor!r}")
+        raise BadValue(f"buffer_factor is 1 (nothing to spare) or more, not {buffer_factor!r}")

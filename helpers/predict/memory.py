@@ -20,6 +20,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+from helpers.facts.errors import BadValue
+
 DTYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 SHARDED_FROM = {"parameter": 3, "gradient": 2, "main_gradient": 1, "master": 1, "momentum": 1, "variance": 1}
 
@@ -39,7 +41,7 @@ class Recipe:
     def __post_init__(self):
         for term, dtype in self.terms():
             if dtype not in DTYPE_BYTES:
-                raise ValueError(f"{term} is one of {', '.join(DTYPE_BYTES)}, not {dtype!r}")
+                raise BadValue(f"{term} is one of {', '.join(DTYPE_BYTES)}, not {dtype!r}")
 
     def terms(self) -> list[tuple[str, str]]:
         return [(f.name, getattr(self, f.name)) for f in fields(self) if f.name in SHARDED_FROM and
@@ -66,13 +68,15 @@ MIXED = RECIPES["mixed"]
 
 def recipe(name: str) -> Recipe:
     if name not in RECIPES:
-        raise ValueError(f"no recipe {name!r}; there are {', '.join(map(repr, RECIPES))}")
+        raise BadValue(f"no recipe {name!r}; there are {', '.join(map(repr, RECIPES))}")
     return RECIPES[name]
 
 
 def state_by_term(params: float, ranks: int = 1, stage: int = 0, recipe: Recipe = MIXED) -> dict[str, float]:
     """Bytes on one rank of each term that the recipe keeps."""
     _check(params, ranks, stage)
+    if not isinstance(recipe, Recipe):
+        raise BadValue(f"recipe is a Recipe such as RECIPES['mixed'], not {recipe!r}")
     return {term: params * DTYPE_BYTES[dtype] / (ranks if stage >= SHARDED_FROM[term] else 1)
             for term, dtype in recipe.terms()}
 
@@ -93,7 +97,7 @@ def buffer_bytes(params: float, stage: int, largest_layer_params: float, recipe:
     """
     _check(params, 1, stage)
     if not 0 <= largest_layer_params <= params:
-        raise ValueError(f"largest_layer_params is between 0 and params, not {largest_layer_params!r}")
+        raise BadValue(f"largest_layer_params is between 0 and params, not {largest_layer_params!r}")
     gradient, parameter = DTYPE_BYTES[recipe.gradient], DTYPE_BYTES[recipe.parameter]
     if stage <= 1:
         return 0 if bucket_view else params * gradient
@@ -103,29 +107,34 @@ def buffer_bytes(params: float, stage: int, largest_layer_params: float, recipe:
 def smallest_ranks(params: float, budget_bytes: float, stage: int = 3, recipe: Recipe = MIXED) -> int:
     """The smallest number of ranks on which the model state is below the budget."""
     _check(params, 1, stage)
-    if not budget_bytes > 0:
-        raise ValueError(f"budget_bytes is above 0, not {budget_bytes!r}")
+    _check_budget(budget_bytes)
     replicated = sum(b for t, b in state_by_term(params, 1, stage, recipe).items() if stage < SHARDED_FROM[t])
     sharded = state_bytes(params, 1, stage, recipe) - replicated
     if replicated + sharded < budget_bytes:
         return 1
     if replicated >= budget_bytes:
-        raise ValueError(f"no number of ranks is enough: stage {stage} keeps {replicated / 1e9:,.1f} GB on every "
+        raise BadValue(f"no number of ranks is enough: stage {stage} keeps {replicated / 1e9:,.1f} GB on every "
                          f"rank, and the budget is {budget_bytes / 1e9:,.1f} GB; a higher stage shards more")
     return math.floor(sharded / (budget_bytes - replicated)) + 1
 
 
 def largest_params(budget_bytes: float, ranks: int = 1, stage: int = 0, recipe: Recipe = MIXED) -> float:
     """The most parameters whose model state fills the budget exactly."""
-    if not budget_bytes > 0:
-        raise ValueError(f"budget_bytes is above 0, not {budget_bytes!r}")
+    _check_budget(budget_bytes)
     return budget_bytes / state_bytes(1, ranks, stage, recipe)
+
+
+def _check_budget(budget_bytes: float) -> None:
+    if not budget_bytes > 0:
+        raise BadValue(f"budget_bytes is above 0, not {budget_bytes!r}")
+    if budget_bytes < 10_000:
+        raise BadValue(f"budget_bytes is in bytes: write {budget_bytes!r} * GB for {budget_bytes!r} GB")
 
 
 def _check(params: float, ranks: int, stage: int) -> None:
     if isinstance(params, bool) or not isinstance(params, (int, float)) or not 0 < params < math.inf:
-        raise ValueError(f"params is the number of parameters, such as 13e9, not {params!r}")
+        raise BadValue(f"params is the number of parameters, such as 13e9, not {params!r}")
     if type(ranks) is not int or ranks < 1:
-        raise ValueError(f"ranks is a whole number from 1, not {ranks!r}")
+        raise BadValue(f"ranks is a whole number from 1, not {ranks!r}")
     if type(stage) is not int or stage not in range(4):
-        raise ValueError(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")
+        raise BadValue(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")

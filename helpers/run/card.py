@@ -10,11 +10,13 @@ from __future__ import annotations
 import resource
 import sys
 
+from helpers.facts.errors import BadValue
+
 
 def limit_memory(num_bytes: int) -> None:
     """From now on this rank may grow by `num_bytes`; more raises `RuntimeError: ... can't allocate memory`."""
     if not num_bytes > 0:
-        raise ValueError(f"num_bytes is above 0, not {num_bytes!r}")
+        raise BadValue(f"num_bytes is above 0, not {num_bytes!r}")
     if sys.platform != "linux":
         raise OSError("only Linux limits a process's memory; run this in Binder, Docker or WSL 2")
     with open("/proc/self/status") as status:

@@ -133,7 +133,7 @@ def _ask_where(ranks: list[_Rank], folder: Path) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(r.process.pid, signal.SIGUSR1)
     asked = time.monotonic()
-    while time.monotonic() < asked + 0.5 and not all(_read(r, folder).stack for r in running):
+    while time.monotonic() < asked + 1.0 and not all(_read(r, folder).stack for r in running):
         time.sleep(0.01)
 
 

@@ -65,7 +65,7 @@ def failure(fates: list[Fate]) -> RankFailed:
         return RankFailed("\n".join([
             f"{_ranks(failed)} of {len(fates)} waited for a rank that had already returned",
             *(_where(f) for f in fates),
-            "Every rank must make the same collective calls, in the same order."]))
+            "Every rank must make the same collective calls in the same order, with tensors of one shape and dtype."]))
     first = (causes or failed)[0]
     alike = [f for f in causes if _what_happened(f) == _what_happened(first)] or [first]
     lines = [f"{_ranks(alike)} of {len(fates)} {_what_happened(first)}", *_own_lines(first)]
@@ -105,7 +105,7 @@ def _what_happened(fate: Fate) -> str:
     if fate.exit_code < 0:
         death = DEATHS.get(-fate.exit_code, f"killed by {signal.Signals(-fate.exit_code).name}")
         said = "".join(f"\n    {line}" for line in fate.printed.splitlines()[-3:]) if fate.exit_code == -6 else ""
-        hint = "\n    The ranks gave tensors of different sizes to one call." if SIZES_DIFFER in fate.printed else ""
+        hint = "\n    The ranks gave tensors of different sizes or dtypes to one call." * (SIZES_DIFFER in fate.printed)
         return f"was {death}{said}{hint}".replace("was crashed", "crashed").replace("was aborted", "aborted")
     return f"ended with exit code {fate.exit_code} before the program returned"
 
@@ -127,8 +127,10 @@ def _where(fate: Fate) -> str:
         return f"  rank {fate.rank} has returned, and {calls}"
     frames = fate.letter.frames if fate.letter else _parse(fate.stack)
     own = _learners(frames)[-1:]
+    if not frames:
+        return f"  rank {fate.rank} {calls}; it did not answer when asked for its line"
     if not own:
-        return f"  rank {fate.rank} {calls if frames or not fate.stack else 'has not started its program'}"
+        return f"  rank {fate.rank} {calls}"
     source = linecache.getline(own[0].file, own[0].line).strip()
     at = f"{_name(own[0])}, line {own[0].line}, in {own[0].function}"
     return f"  rank {fate.rank} {calls}\n    {at}" + (f": {source}" if source else "")

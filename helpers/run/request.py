@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
+from helpers.facts.errors import BadValue
 from helpers.run import parcel
 
 MOST_RANKS = 64                 # about 50 MB each
@@ -12,17 +13,18 @@ MOST_RANKS = 64                 # about 50 MB each
 def pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwargs: dict) -> bytes:
     """What every rank is sent, or a `ValueError` that says how to mend the call."""
     if not callable(program):
-        raise ValueError(f"launch takes a function program(rank, world_size, ...), not {program!r}")
+        raise BadValue(f"launch takes a function program(rank, world_size, ...), not {program!r}: "
+                       "name it without calling it, launch(program, 4)")
     if type(world_size) is not int or not 1 <= world_size <= MOST_RANKS:
-        raise ValueError(f"world_size is a whole number from 1 to {MOST_RANKS}, not {world_size!r}")
+        raise BadValue(f"world_size is a whole number from 1 to {MOST_RANKS}, not {world_size!r}")
     if not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < 86_400:
-        raise ValueError(f"timeout_s is a number of seconds above 0 and below a day, not {timeout_s!r}")
+        raise BadValue(f"timeout_s is a number of seconds above 0 and below a day, not {timeout_s!r}")
     try:
         inspect.signature(program).bind(0, world_size, *args, **kwargs)
     except TypeError as error:
-        raise ValueError(f"launch calls program(rank, world_size, ...) with what else you gave it; {error}") from None
+        raise BadValue(f"launch calls program(rank, world_size, ...) with what else you gave it; {error}") from None
     try:
         return parcel.pack((program, args, kwargs))
     except Exception as error:
-        raise ValueError(f"the program and its arguments must be sent to other processes, and cannot: {error}. "
+        raise BadValue(f"the program and its arguments must be sent to other processes, and cannot: {error}. "
                          "Make locks, files and process groups inside the program.") from None

@@ -40,9 +40,9 @@ from helpers.checks import memory as check
 check.check_table(gb_per_rank)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "table-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>Write the five terms with their bytes, and beside each the stage from which on it is shared.</details>
+# <details><summary>Hint 1</summary>Write the five terms with their bytes, and beside each the stage from which on it is sharded.</details>
 # <details><summary>Hint 2</summary>Under stage 1, which terms are divided by 8, and which are not?</details>
-# <details><summary>Hint 3</summary>Stage 1 keeps 4 bytes a parameter whole and shares 12.</details>
+# <details><summary>Hint 3</summary>Stage 1 keeps 4 bytes a parameter whole and shards 12.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "smallest-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 2. The smallest number of ranks for 24 GB (3 + 2 points)
@@ -96,7 +96,7 @@ check.check_smallest(smallest)
 #
 # `recipe` is a dict from term to bytes per parameter, such as `{"parameter": 2, "gradient": 2, "master": 4, "momentum": 4, "variance": 4}`.
 # Terms may be missing: plain SGD has neither master nor moments.
-# Parameters are shared from stage 3 on, gradients from stage 2, all others from stage 1.
+# Parameters are sharded from stage 3 on, gradients from stage 2, all others from stage 1.
 #
 # You see the small cases (2 points). The grader holds your function against published figures (2 points).
 
@@ -110,8 +110,8 @@ def bytes_per_rank(params, ranks, stage, recipe):
     recipe  bytes per parameter of each term
     """
     ### BEGIN SOLUTION
-    shared_from = {"parameter": 3, "gradient": 2}
-    return sum(params * num_bytes / (ranks if stage >= shared_from.get(term, 1) else 1)
+    sharded_from = {"parameter": 3, "gradient": 2}
+    return sum(params * num_bytes / (ranks if stage >= sharded_from.get(term, 1) else 1)
                for term, num_bytes in recipe.items())
     ### END SOLUTION
 
@@ -136,35 +136,36 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mistake-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 4. Find the mistake (2 points)
 #
-# A page about 70 billion parameters under full sharding on 8 ranks, "BF16 with FP32 master weights, Adam", has this ledger:
+# Somebody has written down what 30 billion parameters take **under ZeRO stage 1 on 16 ranks**, with Adam in mixed precision:
 #
 # | term | dtype | GB a rank |
 # |---|---|---|
-# | parameter | bf16 | 17.5 |
-# | gradient | bf16 | 17.5 |
-# | momentum | fp32 | 35 |
-# | variance | fp32 | 35 |
-# | **sum** | | **105** |
+# | parameter | bf16 | 60 |
+# | gradient | bf16 | 3.75 |
+# | master | fp32 | 7.5 |
+# | momentum | fp32 | 7.5 |
+# | variance | fp32 | 7.5 |
+# | **sum** | | **86.25** |
 #
-# Which term has been forgotten, and what is the right sum, in GB a rank?
+# One row is wrong. Which one, and what is the right sum, in GB a rank?
 
 # %% nbgrader={"grade": false, "grade_id": "mistake", "locked": false, "schema_version": 3, "solution": true, "task": false}
-missing_term = None  # its name, as in the lesson
+wrong_term = None  # its name, as it stands in the ledger
 right_gb = None
 ### BEGIN SOLUTION
-missing_term = "master"
-right_gb = 105 + 4 * 70 / 8
+wrong_term = "gradient"
+right_gb = 2 * 30 + 2 * 30 + 12 * 30 / 16
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "mistake-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import memory as check
 
-check.check_mistake(missing_term, right_gb)
+check.check_mistake(wrong_term, right_gb)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mistake-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>How many bytes a parameter does the ledger count?</details>
-# <details><summary>Hint 2</summary>Read the page's own description of the recipe once more.</details>
-# <details><summary>Hint 3</summary>The forgotten term is shared by the 8 ranks, as the others are.</details>
+# <details><summary>Hint 1</summary>Work out each row yourself: bytes a parameter, and whether stage 1 shards it.</details>
+# <details><summary>Hint 2</summary>Which terms does the optimizer alone need?</details>
+# <details><summary>Hint 3</summary>The wrong row would be right under another stage.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "layers-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 5. The largest model for a card (2 points)
@@ -176,6 +177,7 @@ check.check_mistake(missing_term, right_gb)
 # - one gathered layer in bf16 and that layer's full bf16 gradient, $4 \cdot \text{layer\_params}$ bytes;
 # - `reserve_bytes` for activations and all else.
 #
+# You see small cases (1 point); the grader runs some of real size (1 point).
 # Return the largest whole $L$ for which this is **at most** `card_bytes`; 0 if not even one layer fits.
 
 # %% nbgrader={"grade": false, "grade_id": "layers", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -3,7 +3,7 @@
 #
 # You will be able to run one program as several processes, let them add up their numbers, count the bytes that this costs, and read how such a run fails.
 #
-# **30 minutes.** Needs Python and a little PyTorch; no GPU.
+# **40 minutes.** Needs Python and a little PyTorch; no GPU.
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/00_start_here.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/00_start_here.ipynb)
@@ -18,7 +18,8 @@
 import importlib.util
 
 if not importlib.util.find_spec("helpers"):  # on Colab
-    get_ipython().run_line_magic("pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
+    get_ipython().run_line_magic(
+        "pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
 
 import torch
 import torch.distributed as dist
@@ -48,12 +49,13 @@ check_environment()
 # %% [markdown]
 # ## Idea
 #
-# ![One program runs as four processes, ranks 0 to 3. Each has its own memory, and only collectives carry data from one to another.](images/spmd.svg)
+# ![One program runs as four processes, ranks 0 to 3. Each has its own memory, and messages carry data from one to another.](images/spmd.svg)
 #
 # All processes run the **same program** on different data: SPMD, single program, multiple data.
 # Each gets a number, its **rank**, and is told how many there are, the **world size**.
 # They find each other at a **rendezvous**: a place that all know, where each leaves its address and waits until all have.
-# After that they exchange tensors by **collectives**, calls that every rank makes together.
+# After that they exchange tensors by **collectives**, calls that every rank makes together, or between two ranks by `send` and `recv`.
+# The messages are carried by a **backend**: gloo between CPUs, NCCL between GPUs.
 
 # %% [markdown]
 # | symbol | is | unit |
@@ -68,6 +70,8 @@ check_environment()
 # $$ 2\,T\,\frac{N-1}{N}\ \text{bytes}, $$
 #
 # so less than $2T$ however many ranks there are.
+# Why: cut the tensor into $N$ pieces of $T/N$ bytes.
+# In the first half each rank sends $N-1$ pieces and ends with one finished sum; in the second half it sends $N-1$ pieces again, to hand the sums around.
 #
 # Every lesson does the same three things with such a formula: **predict** a number, **run** real processes, **compare**.
 
@@ -133,8 +137,14 @@ launch(add_up, 4).results
 # %% [markdown]
 # Every digit is 1: each rank was added once, and every rank has the sum.
 #
-# Nothing here is special to this course: `add_up` is plain `torch.distributed`.
-# Under `torchrun` the same function would do the same on many machines; `launch` has only made the rendezvous for you.
+# `add_up` is plain `torch.distributed`; `launch` has only started the processes and made the rendezvous.
+# In a script for `torchrun`, on one machine or many, you write those lines yourself:
+#
+# ```python
+# dist.init_process_group("gloo")
+# all_reduce_once(dist.get_rank(), dist.get_world_size())
+# dist.destroy_process_group()
+# ```
 #
 # Now the 4 MB.
 # `run.wire` holds what the operating system's kernel counted on the sockets of each rank.
@@ -160,11 +170,11 @@ predicted_vs_measured(
 
 # %% [markdown]
 # Each rank sent 6 MB: the tensor one and a half times, not three times, as it would by sending it to each of the others.
-# Lesson 02 shows the ring behind this.
 # The measurement is a little larger than the formula, since messages have headers.
 #
-# CPU and gloo do not show a GPU's speed, and no time was compared here.
-# Bytes, order and memory are the same as on a cluster, and those are what this course measures.
+# CPU and gloo do not show a GPU's speed, so no time was compared.
+# An all-reduce's bytes, the order of calls and the memory are those of a cluster, and they are what this course measures.
+# (Where gloo moves more than it must, the lessons say so.)
 #
 # One time does matter to you: how long you wait for ranks.
 # The usual way gives each rank a new Python that imports torch; `launch` copies one that already has.
@@ -174,7 +184,8 @@ from helpers.run.start_cost import launch_seconds, spawn_seconds
 
 usual, here = spawn_seconds(4), launch_seconds(4)
 Table(("four ranks, one all_reduce", "seconds"),
-      (("torch.multiprocessing.spawn", f"{usual:.2f}"), ("launch", f"{here:.3f}"), ("ratio", f"{usual / here:.0f}")))
+      (("torch.multiprocessing.spawn", f"{usual:.2f}"), ("launch", f"{here:.3f}"),
+       ("ratio", f"{usual / here:.0f}")))
 
 # %% [markdown]
 # ## Scale it
@@ -240,14 +251,37 @@ launch(both_send_first, 2, timeout_s=1)
 
 # %%
 def one_sends_first(rank, world_size):
-    mine, theirs, other = torch.tensor([10.0 + rank]), torch.empty(1), 1 - rank
-    steps = [lambda: dist.send(mine, other), lambda: dist.recv(theirs, other)]
-    for step in steps if rank == 0 else reversed(steps):
-        step()
+    mine, theirs = torch.tensor([10.0 + rank]), torch.empty(1)
+    if rank == 0:
+        dist.send(mine, 1)
+        dist.recv(theirs, 1)
+    else:
+        dist.recv(theirs, 0)
+        dist.send(mine, 0)
     return theirs.item()
 
 
 launch(one_sends_first, 2).results
+
+# %% [markdown]
+# Worse than silence is a wrong answer.
+# Here both ranks sum an `a` and a `b`, but in another order.
+
+
+# %%
+def other_order(rank, world_size):
+    a, b = torch.tensor([1.0]), torch.tensor([100.0])
+    for tensor in (a, b) if rank == 0 else (b, a):
+        dist.all_reduce(tensor)
+    return a.item(), b.item()
+
+
+launch(other_order, 2).results
+
+# %% [markdown]
+# Nothing failed, and both sums are wrong: 2 and 200 would be right.
+# A collective has no name; the first call of one rank meets the first call of the other.
+# That is why every rank must make the same calls in the same order.
 
 # %% [markdown]
 # ## Read the helper
@@ -256,6 +290,10 @@ launch(one_sends_first, 2).results
 #
 # 1. Which line is the rendezvous, and what is the place that all ranks know?
 # 2. The function ends with `os._exit(0)` and not with `return`. The comment beside it says why. What would you see if it were otherwise?
+#
+# <details><summary>Answers</summary>
+# 1. <code>dist.init_process_group</code>; the place is a file in a temporary folder. 2. Now and then a rank that is done would never end, and the run would seem to hang without a message.
+# </details>
 
 # %% [markdown]
 # ## Check yourself
@@ -265,12 +303,14 @@ launch(one_sends_first, 2).results
 # <details><summary>Answer</summary>
 # Still 1. Each rank has its own memory, and no collective was called.
 # </details>
+# <br>
 #
 # **2.** An `all_reduce` of 100 MB on 8 ranks: how many MB does each rank send?
 #
 # <details><summary>Answer</summary>
 # 2 · 100 · 7/8 = 175 MB.
 # </details>
+# <br>
 #
 # **3.** A colleague says: "Rank 2 reports a lost connection, so rank 2 has a fault." What do you answer?
 #
@@ -285,10 +325,9 @@ launch(one_sends_first, 2).results
 # Data moves by collectives, which every rank must call in the same order, and `all_reduce` costs each rank less than twice its tensor.
 # When a run fails, look for the first failure, and when it hangs, for the ranks that are in different calls.
 #
-# **Pitfalls.** Expecting a variable of the notebook to change. A collective inside `if rank == 0`. Both sides sending first.
+# **Pitfalls.** Expecting a variable of the notebook to change. A collective inside `if rank == 0`. Both sides sending first. Another order.
 #
 # **Sources.** PyTorch documentation, `torch.distributed`. Bytes of an all-reduce: nccl-tests, `doc/PERFORMANCE.md`; Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
 #
-# **Exercises** stand in `exercises/`: a notebook for each set, with cells to fill in and locked cells that check them and say precisely what is wrong.
-# Run a check as often as you like; the *Validate* button runs them all.
-# This lesson has no set of its own. Next: [01 Memory](01_memory.ipynb).
+# **Exercises** stand in `exercises/`: notebooks with cells to fill in, and locked cells that check them and say what is wrong.
+# This lesson has none. Next: [01 Memory](01_memory.ipynb).

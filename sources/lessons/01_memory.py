@@ -3,7 +3,7 @@
 #
 # You will be able to say what a model's training state weighs on each rank, term by term, under DDP and under each stage of ZeRO, and to check it on real ranks.
 #
-# **45 minutes.** Needs lesson 00 and an idea of what Adam does.
+# **60 minutes.** Needs lesson 00 and an idea of what Adam does.
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/01_memory.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/01_memory.ipynb)
@@ -15,17 +15,19 @@
 import importlib.util
 
 if not importlib.util.find_spec("helpers"):  # on Colab
-    get_ipython().run_line_magic("pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
+    get_ipython().run_line_magic(
+        "pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
 
 import torch
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.compare.plots import memory_bars
-from helpers.compare.table import Table, predicted_vs_measured, state_table
+from helpers.compare.table import predicted_vs_measured, savings_table, state_table
 from helpers.facts import specs
 from helpers.facts.units import GB, MiB, in_unit
-from helpers.predict.memory import RECIPES, buffer_bytes, recipe, smallest_ranks, state_by_term, state_bytes
+from helpers.predict.memory import (RECIPES, buffer_bytes, recipe, smallest_ranks,
+                                    state_by_term, state_bytes)
 from helpers.run.card import limit_memory
 from helpers.run.launch import launch, warm_up
 from helpers.run.meters import memory
@@ -71,20 +73,20 @@ warm_up()
 #
 # Stage 0 is DDP: $16P$, whatever $N$ is. Stage 1 is $4P + 12P/N$, stage 2 is $2P + 14P/N$, stage 3 is $16P/N$.
 #
-# Here are 13 billion parameters on 8 ranks, beside a card of 24 GB, and 70 billion on 64.
+# Here are 13 billion parameters on 16 ranks, beside a card of 24 GB, and 70 billion on 64.
 
 # %%
 STAGES = {"DDP": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
-on_8 = {f"13B on 8, {name}": state_by_term(13e9, ranks=8, stage=stage) for name, stage in STAGES.items()}
-on_64 = {f"70B on 64, {name}": state_by_term(70e9, ranks=64, stage=stage) for name, stage in STAGES.items()}
-axes = memory_bars(on_8, limit_bytes=24 * GB, limit_name="24 GB")
-state_table(on_8 | on_64)
+on_16 = {f"13B on 16, {name}": state_by_term(13e9, 16, stage) for name, stage in STAGES.items()}
+on_64 = {f"70B on 64, {name}": state_by_term(70e9, 64, stage) for name, stage in STAGES.items()}
+axes = memory_bars(on_16, limit_bytes=24 * GB, limit_name="24 GB")
+state_table(on_16 | on_64)
 
 # %% [markdown]
 # The picture in words: each stage shards one more colour.
-# DDP's bar is 208 GB long; stages 1 and 2 still keep 26 GB of parameters on every rank, more than the card; stage 3 ends at 26 GB, just beyond it.
+# DDP's bar is 208 GB long; stages 1 and 2 still keep 26 GB of parameters on every rank, more than the card; stage 3 ends at 13 GB and leaves 11.
 #
-# The table has 70 billion parameters, too: 1,120 GB on each rank under DDP, and 17.5 GB under stage 3, which leaves most of an 80 GB card free.
+# The table has 70 billion parameters, too: 1,120 GB on each rank under DDP, on 64 ranks or on a thousand, and 17.5 GB under stage 3 on 64.
 
 # %% [markdown]
 # ## Predict
@@ -102,6 +104,7 @@ guess = None  # MiB
 # ## Run
 #
 # `memory()` measures by how much a rank grows, in two ways: the tensors that Python can reach, and the private memory that the system's kernel has given to the process.
+# Both are read when its block ends.
 
 
 # %%
@@ -110,7 +113,7 @@ def train(rank, world_size, how):
         model = mlp(width=1024, depth=10)
         if how == "DDP":
             model = DistributedDataParallel(model)
-        else:
+        if how == "FSDP":
             for block in model:
                 fully_shard(block)
             fully_shard(model)
@@ -131,18 +134,18 @@ predicted_vs_measured({f"DDP, N = {n}": (state_bytes(P, n, 0, fp32), ddp[n].tens
                       guess=guess, unit="MiB")
 
 # %% [markdown]
-# To the byte, and the same on 1, 2 and 4 ranks: DDP saves nothing.
+# The same on 1, 2 and 4 ranks: DDP saves nothing.
+# (In bytes it is 40 more: Adam keeps a step counter of 4 bytes for each of the ten matrices.)
 # Now the kernel's view, which also holds what C++ keeps out of Python's sight.
 
 # %% tags=["nbval-ignore-output"]
-predicted_vs_measured(
-    {f"DDP, N = {n}": (state_bytes(P, n, 0, fp32) + buffer_bytes(P, 0, 0, fp32), ddp[n].private) for n in ddp},
-    unit="MiB")
+state, buckets = state_bytes(P, 1, 0, fp32), buffer_bytes(P, 0, 0, fp32)
+predicted_vs_measured({f"DDP, N = {n}": (state + buckets, ddp[n].private) for n in ddp}, unit="MiB")
 
 # %% [markdown]
 # The formula here has 40 MiB more than the tensors: DDP collects gradients in **buckets** before it reduces them, a second copy of all gradients.
 # `gradient_as_bucket_view=True` makes the gradients live in the buckets, and saves it.
-# What is left, about 3 MiB, is there whatever the model: threads, sockets, code that ran for the first time.
+# What is left, 2 to 4 MiB, is there whatever the model: threads, sockets, code that ran for the first time.
 
 # %% [markdown]
 # ## Predict
@@ -172,17 +175,19 @@ predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].te
                       guess=guess, unit="MiB")
 
 # %% tags=["nbval-ignore-output"]
-predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].private) for n in fsdp}, unit="MiB")
+predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].private) for n in fsdp},
+                      unit="MiB")
 
 # %% [markdown]
-# $16P/N$, to the byte.
-# The kernel counts about 3 MiB more, and that does not shrink with $N$, so the ratio grows as the shares get small.
+# $16P/N$, but for a few step counters.
+# (On 3 ranks it would be 0.2 % more: 1024 rows do not divide by 3, so FSDP pads.)
+# The kernel counts a few MiB more, which do not shrink with $N$.
 #
 # During the step there is more: FSDP gathers what was sharded as one unit, one block of 4 MiB here, and frees it afterwards.
 # That is why each block got a `fully_shard` of its own: a model that is one unit is gathered whole.
 #
-# CPU and gloo do not show a GPU's allocator, which keeps freed memory for later, nor the memory of CUDA itself.
-# And activations are missing everywhere so far: they grow with the batch, and no stage shards them. Lesson 07 is about those.
+# What CPU ranks do not show: a GPU's allocator, which keeps freed memory for later, and CUDA's own memory.
+# And activations are missing so far: what forward keeps for backward grows with the batch, and no stage shards it.
 
 # %% [markdown]
 # ## Scale it
@@ -192,8 +197,7 @@ predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].pr
 # Here is DDP's memory divided by each stage's.
 
 # %%
-Table(("ranks", "ZeRO-1", "ZeRO-2", "ZeRO-3"), tuple(
-    (f"{n:,}", *(f"{state_bytes(1) / state_bytes(1, n, stage):.2f}" for stage in (1, 2, 3))) for n in (1, 8, 64, 1024)))
+savings_table((1, 8, 64, 1024))
 
 # %% [markdown]
 # 4x and 8x are limits for large $N$: at 8 ranks it is 2.91x and 4.27x.
@@ -223,17 +227,17 @@ state_table(ledgers)
 #
 # **GB or GiB?**
 # Papers count 1 GB = $10^9$ bytes; a "24 GB" card has 24 GiB = $24 \cdot 2^{30}$ bytes, 7.4 % more.
+# Here is the first table again in GiB, the unit of `nvidia-smi`. Elsewhere this lesson takes the smaller reading, 24 GB.
 
 # %%
-Table(("13B on 8 ranks", "in GB", "in GiB"), tuple(
-    (name, *(in_unit(state_bytes(13e9, 8, stage), unit) for unit in ("GB", "GiB"))) for name, stage in STAGES.items()))
+state_table(on_16 | on_64, unit="GiB")
 
 # %% [markdown]
-# **How few ranks are enough** for 13 billion parameters on cards of 24 GB?
-# It depends on the ledger, and on the stage.
+# **How few ranks are enough** for 30 billion parameters on cards of 40 GB, under stage 3?
+# It depends on the ledger.
 
 # %%
-{name: smallest_ranks(13e9, 24 * GB, stage=3, recipe=recipe(name))
+{name: smallest_ranks(30e9, 40 * GB, stage=3, recipe=recipe(name))
  for name in ("mixed", "mixed, fp32 gradients", "mixed, no master")}
 
 # %% [markdown]
@@ -247,7 +251,24 @@ llama = specs.model("Llama 3.1 70B")
  in_unit(buffer_bytes(llama.num_params, 3, llama.block_params), "GB"))
 
 # %% [markdown]
+# **What does a stage cost in messages?**
+# DDP's all-reduce moves $2P$ elements a step, times $(N-1)/N$.
+# ZeRO-1 and ZeRO-2 do it in two halves, with the optimizer's step between them: the same $2P$.
+# Stage 3 gathers the parameters for forward and again for backward, and reduces gradients: $3P$.
+# (Gloo shows $4P$ there, since its reduce-scatter moves as much as an all-reduce.)
+#
+# | | DDP | ZeRO-1 | ZeRO-2 | ZeRO-3 |
+# |---|---|---|---|---|
+# | shards | nothing | optimizer | and gradients | and parameters |
+# | bytes a rank | $16P$ | $4P+12P/N$ | $2P+14P/N$ | $16P/N$ |
+# | elements moved | $2P$ | $2P$ | $2P$ | $3P$ |
+# | PyTorch | `DistributedDataParallel` | `ZeroRedundancyOptimizer` | `SHARD_GRAD_OP` | `FULL_SHARD` |
+# | `fully_shard` with `reshard_after_forward` | | | off | on |
+# | take it when | it fits | the optimizer is too much | gradients too | nothing else fits |
+
+# %% [markdown]
 # Now by hand: choose a model, a recipe, a stage, a card, and move the number of ranks.
+# With the keyboard, Space opens a list.
 # The sentence says what the picture shows.
 
 # %% tags=["nbval-ignore-output"]
@@ -259,7 +280,7 @@ memory_explorer()
 # ## Break it
 #
 # `limit_memory` gives each rank a small memory of its own; beyond it, torch fails as it does on a full card.
-# The model needs 160 MiB under DDP, and 80 MiB on each of two ranks under FSDP.
+# On two ranks the model needs 160 MiB of state and 40 of buckets under DDP, 80 MiB and a few under FSDP.
 # Let the card have 150 MiB.
 
 
@@ -286,7 +307,11 @@ launch(on_a_small_card, 2, "DDP")
 # Open `helpers/predict/memory.py`, and in it `state_by_term` and the table `SHARDED_FROM` that it uses.
 #
 # 1. Which entry of `SHARDED_FROM` makes DDP independent of the number of ranks?
-# 2. `smallest_ranks` raises a `ValueError` for stage 1 and 13 billion parameters on 24 GB. Which line finds that out, without trying any number of ranks?
+# 2. `smallest_ranks` refuses stage 1 and 13 billion parameters on 24 GB. Which line finds that out, without trying any number of ranks?
+#
+# <details><summary>Answers</summary>
+# 1. None: every term is sharded from stage 1, 2 or 3 on, and DDP is stage 0. 2. The one that compares the replicated part, here 4P = 52 GB, with the budget: no number of ranks makes it smaller.
+# </details>
 
 # %% [markdown]
 # ## Check yourself
@@ -296,12 +321,14 @@ launch(on_a_small_card, 2, "DDP")
 # <details><summary>Answer</summary>
 # DDP. It fits, so split the batch. FSDP would move 3P elements a step instead of 2P for memory that you do not need.
 # </details>
+# <br>
 #
 # **2.** The state is 140 GB on 8 ranks, the cards have 80 GB. Somebody says: turn on activation checkpointing. Does it fit then?
 #
 # <details><summary>Answer</summary>
-# No. Checkpointing makes activations smaller, not state. 16 ranks bring the state to 70 GB, and leave 10 GB for all else.
+# No. Activation checkpointing keeps less of what forward leaves for backward, and computes it again; state stays as it is. 16 ranks bring the state to 70 GB, and leave 10 GB for all else.
 # </details>
+# <br>
 #
 # **3.** Is "ZeRO-1 makes a step slower, since it communicates more than DDP" right?
 #
@@ -310,22 +337,10 @@ launch(on_a_small_card, 2, "DDP")
 # </details>
 
 # %% [markdown]
-# | | DDP | ZeRO-1 | ZeRO-2 | ZeRO-3 |
-# |---|---|---|---|---|
-# | shards | nothing | optimizer | and gradients | and parameters |
-# | bytes a rank (mixed Adam) | $16P$ | $4P+12P/N$ | $2P+14P/N$ | $16P/N$ |
-# | elements moved a step | $2P$ | $2P$ | $2P$ | $3P$ |
-# | in PyTorch | `DistributedDataParallel` | `ZeroRedundancyOptimizer` | `SHARD_GRAD_OP` | `FULL_SHARD` |
-# | FSDP2 | | | `fully_shard(reshard_after_forward=False)` | `fully_shard` |
-# | take it when | it fits | the optimizer is too much: it costs nothing | gradients too | nothing else fits |
-#
-# A pipeline, tensor parallelism and the choice among all of them come in lessons 08 to 11.
-
-# %% [markdown]
 # ## Recap
 #
 # DDP splits the batch and copies the state: $16P$ on every rank, on one card or a thousand.
-# ZeRO shards the state in three stages, each with a floor, until stage 3 holds $16P/N$; measured on real ranks, to the byte.
+# ZeRO shards the state in three stages, each with a floor, until stage 3 holds $16P/N$, on real ranks, too.
 # A figure such as "16 bytes per parameter" is a choice of terms and dtypes, and a budget has room left for buffers and activations or it is none.
 #
 # **Pitfalls.** Leaving out the master copy. Mixing GB and GiB. Sharding a model as one unit. Filling the card to the last byte with state.

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from playwright.sync_api import Locator, expect
 
+from helpers.facts.specs import MODELS
 from tests.browser.lab import LESSONS, Lab
 
 NUMBER = re.compile(r"[\d,]*\.?\d+")
@@ -34,7 +35,7 @@ def memory(lab: Lab) -> Locator:
     """The cell of the memory explorer, with the choices it starts with."""
     lab.open("notebooks/01_memory.ipynb")
     cell = lab.run("memory_explorer()")
-    expect(cell.locator(".widget-html-content")).to_contain_text("stage 3 on 8 ranks")
+    expect(cell.locator(".widget-html-content")).to_contain_text("stage 3 on 16 ranks")
     return cell
 
 
@@ -77,11 +78,11 @@ def test_an_arrow_key_on_the_slider_changes_sentence_field_and_picture(lab, memo
     memory.locator(".noUi-handle").focus()
     lab.page.keyboard.press("ArrowRight")
     sentence = memory.locator(".widget-html-content")
-    expect(sentence).to_contain_text("on 9 ranks")
+    expect(sentence).to_contain_text("on 17 ranks")
     assert [float(number) for number in NUMBER.findall(sentence.inner_text())] == pytest.approx([
-        13, 16, 3, 9, 16 * 13 / 9, 16 * 13e9 / 9 / 2**30, 24 - 16 * 13e9 / 9 / 2**30, 24,
-        math.floor(16 * 13e9 / (24 * 2**30)) + 1], rel=2e-3)
-    expect(memory.get_by_role("spinbutton", name="ranks")).to_have_value("9")
+        70, 16, 3, 17, 16 * 70 / 17, 16 * 70e9 / 17 / 2**30, 80 - 16 * 70e9 / 17 / 2**30, 80,
+        math.floor(16 * 70e9 / (80 * 2**30)) + 1], rel=3e-3)
+    expect(memory.get_by_role("spinbutton", name="ranks")).to_have_value("17")
     expect(image).not_to_have_attribute("src", address)
     assert picture_bytes(image) != before
 
@@ -93,16 +94,16 @@ def test_a_typed_number_moves_the_slider(lab, memory):
     lab.page.keyboard.type("64")
     lab.page.keyboard.press("Enter")
     expect(memory.locator(".noUi-handle")).to_have_attribute("aria-valuenow", "64.0")
-    expect(memory.locator(".widget-html-content")).to_contain_text(f"on 64 ranks: {16 * 13 / 64:.4g} GB")
+    expect(memory.locator(".widget-html-content")).to_contain_text(f"on 64 ranks: {16 * 70 / 64:.4g} GB")
 
 
 def test_the_sentence_says_when_no_number_of_ranks_is_enough(lab, memory):
     choose(lab, memory.get_by_role("combobox", name="stage"), 1)
     sentence = memory.locator(".widget-html-content")
-    expect(sentence).to_contain_text("stage 1 on 8 ranks")
-    expect(sentence).to_contain_text(f"{4 * 13 + 12 * 13 / 8:.4g} GB")
+    expect(sentence).to_contain_text("stage 1 on 16 ranks")
+    expect(sentence).to_contain_text(f"{4 * 70 + 12 * 70 / 16:.4g} GB")
     expect(sentence).to_contain_text("no number of ranks is enough")
-    choose(lab, memory.get_by_role("combobox", name="card"), 2)
+    choose(lab, memory.get_by_role("combobox", name="model"), [m.name for m in MODELS].index("13B"))
     expect(sentence).to_contain_text("Smallest number of ranks for the model state alone: "
                                      f"{math.floor(12 * 13e9 / (80 * 2**30 - 4 * 13e9)) + 1}.")
 

@@ -17,10 +17,14 @@ def parts(box):
             "words": words, "picture": picture}
 
 
-def test_it_opens_on_the_exercise():
-    words = parts(memory_explorer())["words"].value
+EXERCISE = {"model_name": "13B", "ranks": 8, "card_name": "24 GB, GeForce RTX 4090"}
+
+
+def test_the_exercise_can_be_set_up_but_is_not_what_it_opens_on():
+    words = parts(memory_explorer(**EXERCISE))["words"].value
     assert "stage 3 on 8 ranks: 26 GB (24.21 GiB)" in words
     assert "Smallest number of ranks for the model state alone: 9." in words
+    assert "13B" not in parts(memory_explorer())["words"].value
 
 
 @pytest.mark.parametrize(("control", "value", "says"), [
@@ -30,7 +34,7 @@ def test_it_opens_on_the_exercise():
     ("card", "80 GB, H100", "leaves 55.8 GiB of 80 GiB"),
 ])
 def test_each_control_changes_words_and_picture(control, value, says):
-    shown = parts(memory_explorer())
+    shown = parts(memory_explorer(**EXERCISE))
     before = shown["picture"].value
     shown[control].value = value
     assert says in shown["words"].value

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from helpers.compare.table import Table, number, predicted_vs_measured, state_table
+from helpers.compare.table import Table, number, predicted_vs_measured, savings_table, state_table
 from helpers.predict.memory import state_by_term
 
 
@@ -26,8 +26,10 @@ def test_text_is_aligned():
 
 
 @pytest.mark.parametrize(("guess", "says"), [
-    (4, "You guessed 4 MB for the first row; the measurement is 1.50 times your guess."),
-    (6.0, "the measurement is 1.00 times your guess"), (0, "the measurement is not nothing"),
+    (12, "You guessed 12 MB for the first row, 2 times the measurement."),
+    (4.5, "You guessed 4.5 MB for the first row, 0.75 times the measurement."),
+    (6.0, "You guessed 6 MB for the first row, and you were right."),
+    (6_000_000, "right in bytes, but MB are asked for"), (0, "You guessed 0 MB for the first row; it is 6 MB."),
 ])
 def test_a_guess_is_held_against_the_first_row(guess, says):
     table = predicted_vs_measured({"first": (6e6, 6e6), "second": (1e6, 1e6)}, guess=guess, unit="MB")
@@ -35,7 +37,7 @@ def test_a_guess_is_held_against_the_first_row(guess, says):
     assert says in table._repr_html_()
 
 
-@pytest.mark.parametrize("guess", ["6", "6 MB", True, [6]])
+@pytest.mark.parametrize("guess", ["6", "6 MB", True, [6], -3, float("nan"), float("inf")])
 def test_a_guess_that_is_no_number_is_refused(guess):
     with pytest.raises(ValueError, match="guess is a number of MB, or None"):
         predicted_vs_measured({"first": (6e6, 6e6)}, guess=guess, unit="MB")
@@ -66,6 +68,12 @@ def test_terms_stand_in_the_ledgers_order_and_add_up():
     table = state_table({"fp32": {"variance": 4e9, "parameter": 2e9}, "mixed": {"master": 1e9, "parameter": 1e9}})
     assert table.header == ("GB a rank", "parameter", "master", "variance", "sum")
     assert table.rows == (("fp32", "2", "0", "4", "6"), ("mixed", "1", "1", "0", "2"))
+
+
+def test_row_c3_savings_are_limits():
+    """4x and 8x are reached by no number of ranks; at 8 ranks it is 2.91x and 4.27x, and 8x for stage 3."""
+    assert savings_table((1, 8, 1024)).rows == (
+        ("1", "1.00", "1.00", "1.00"), ("8", "2.91", "4.27", "8.00"), ("1,024", "3.99", "7.95", "1,024.00"))
 
 
 def test_an_unknown_unit_is_refused():

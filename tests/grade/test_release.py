@@ -37,12 +37,12 @@ def test_nothing_leaks_from_the_committed_exercises():
 
 def test_the_leak_test_knows_what_to_look_for():
     """The first line of each kind: a solution, a hidden test, a model answer."""
-    assert {'shared_from = {"parameter": 3, "gradient": 2}',
+    assert {'sharded_from = {"parameter": 3, "gradient": 2}',
             "points += check_functions.check_bytes_per_rank_unseen(bytes_per_rank)",
             "So 9 is where the model state fits, not where training runs."} <= secrets(ROOT)
 
 
-@pytest.mark.parametrize("secret", ['shared_from = {"parameter": 3, "gradient": 2}', "### BEGIN HIDDEN TESTS",
+@pytest.mark.parametrize("secret", ['sharded_from = {"parameter": 3, "gradient": 2}', "### BEGIN HIDDEN TESTS",
                                     "So 9 is where the model state fits, not where training runs."])
 def test_a_leak_is_found(tmp_path, secret):
     shutil.copytree(ROOT / "solutions", tmp_path / "solutions")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.facts.specs import _llama_layer, model
+from helpers.facts.specs import _llama_block, model
 from helpers.facts.units import GB, UNITS, GiB, MiB
 from helpers.predict.comm import bytes_sent, step_elements_sent
 from helpers.predict.deepspeed import zero2_estimate, zero3_estimate
@@ -113,7 +113,7 @@ def playbook_pipeline(layers, p, hidden, vocab):
 
 
 def playbook_1b(layers, hidden, ffn, heads, kv, vocab, tied):
-    return playbook_plot(layers * _llama_layer(hidden, ffn, heads, kv) + vocab * hidden + hidden)
+    return playbook_plot(layers * _llama_block(hidden, ffn, heads, kv) + vocab * hidden + hidden)
 
 
 def scaling_book(hbm_GB, bytes):

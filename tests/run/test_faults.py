@@ -75,7 +75,7 @@ def test_failing_alike_is_one_failure():
 def test_tensors_of_different_sizes_are_explained():
     message = said(RankFailed, programs.gives_other_sizes)
     assert "aborted (SIGABRT)" in message
-    assert "The ranks gave tensors of different sizes to one call." in message
+    assert "The ranks gave tensors of different sizes or dtypes to one call." in message
 
 
 def test_a_rank_that_returns_early_is_found():
