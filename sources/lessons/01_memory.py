@@ -184,9 +184,9 @@ predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].pr
 # The kernel counts a few MiB more, which do not shrink with $N$.
 #
 # During the step there is more: FSDP gathers what was sharded as one unit, one block of 4 MiB here, and frees it afterwards.
-# That is why each block got a `fully_shard` of its own: a model that is one unit is gathered whole.
+# That is why each block got its own `fully_shard`: a model that is one unit is gathered whole.
 #
-# What CPU ranks do not show: a GPU's allocator, which keeps freed memory for later, and CUDA's own memory.
+# CPU ranks do not show a GPU's allocator, which keeps freed memory, nor CUDA's own memory.
 # And activations are missing so far: what forward keeps for backward grows with the batch, and no stage shards it.
 
 # %% [markdown]
