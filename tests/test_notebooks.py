@@ -128,3 +128,12 @@ def test_a_fault_of_anatomy_is_found(extra, says):
     good = [cell("markdown", f"## {heading}") for heading in ORDER]
     assert anatomy_faults(good) == []
     assert any(says in fault for fault in anatomy_faults([*good, extra]))
+
+
+def test_code_in_prose_stands_in_the_helpers_and_so_runs():
+    """A fenced block is code that a learner may copy."""
+    sources = "\n".join(p.read_text() for p in (ROOT / "helpers").rglob("*.py"))
+    blocks = [block for path in LESSONS for c in notebook(path).cells if c.cell_type == "markdown"
+              for block in re.findall(r"```python\n(.*?)```", c.source, re.DOTALL)]
+    assert blocks
+    assert [line for block in blocks for line in block.splitlines() if f"    {line}\n" not in sources] == []
