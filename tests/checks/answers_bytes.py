@@ -1,4 +1,7 @@
 """`bytes_per_rank` as learners might write it, right and wrong; no pytest here, so that ranks need not import it."""
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import torch
 
@@ -39,6 +42,22 @@ def gives_a_tensor(**case):
 
 def gives_an_array_of_one(**case):
     return np.array([adds_term_by_term(**case)])
+
+
+def gives_a_fraction(params, ranks, stage, recipe):
+    return sum(Fraction(params) * b / (ranks if stage >= SHARED_FROM.get(term, 1) else 1) for term, b in recipe.items())
+
+
+def gives_a_decimal(**case):
+    return Decimal(adds_term_by_term(**case))
+
+
+def empties_its_recipe(params, ranks, stage, recipe):
+    total = 0
+    while recipe:
+        term, num_bytes = recipe.popitem()
+        total += params * num_bytes / (ranks if stage >= SHARED_FROM.get(term, 1) else 1)
+    return total
 
 
 class IsAnObjectWithCall:
@@ -102,6 +121,20 @@ def needs_every_term(params, ranks, stage, recipe):
                                                     ("parameter", "gradient", "master", "momentum", "variance")})
 
 
+def knows_the_five_terms_only(recipe, **case):
+    known = ("parameter", "gradient", "master", "momentum", "variance")
+    return adds_term_by_term(recipe={term: recipe.get(term, 0) for term in known}, **case)
+
+
+def keeps_other_terms_whole(params, ranks, stage, recipe):
+    shared_from = SHARED_FROM | {"master": 1, "momentum": 1, "variance": 1}
+    return sum(params * b / (ranks if stage >= shared_from.get(term, 4) else 1) for term, b in recipe.items())
+
+
+def answers_in_gb(**case):
+    return adds_term_by_term(**case) / 1e9
+
+
 def answers_in_gib(**case):
     return adds_term_by_term(**case) / 2**30
 
@@ -116,5 +149,5 @@ def uses_helpers_predict(params, ranks, stage, recipe):
 
 
 def uses_what_imports_helpers_predict(params, ranks, stage, recipe):
-    from helpers.checks import memory_functions
-    return memory_functions.state_bytes(params, ranks, stage)
+    from helpers.checks import memory
+    return memory.state_bytes(params, ranks, stage)

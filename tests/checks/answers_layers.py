@@ -29,6 +29,11 @@ def gives_an_int_of_numpy(**case):
     return np.int64(solves_the_inequality(**case))
 
 
+def empties_its_arguments(**case):
+    return solves_the_inequality(*(case.pop(name) for name in
+                                   ("card_bytes", "ranks", "layer_params", "other_params", "reserve_bytes")))
+
+
 def gives_an_int_tensor(**case):
     return torch.tensor([solves_the_inequality(**case)])
 
@@ -49,6 +54,15 @@ def shares_nothing(**case):
 def has_half_the_state(card_bytes, ranks, layer_params, other_params, reserve_bytes):
     left = (card_bytes - reserve_bytes - 4 * layer_params) * ranks - 8 * other_params
     return max(0, left // (8 * layer_params))
+
+
+def has_half_the_gathered_layer(card_bytes, layer_params, **case):
+    return solves_the_inequality(card_bytes + 2 * layer_params, layer_params=layer_params, **case)
+
+
+def goes_below_zero(card_bytes, ranks, layer_params, other_params, reserve_bytes):
+    left = card_bytes - reserve_bytes - 4 * layer_params
+    return (left * ranks - 16 * other_params) // (16 * layer_params)
 
 
 def leaves_no_exact_fit(card_bytes, **case):

@@ -2,6 +2,8 @@
 import contextlib
 import io
 
+import pytest
+
 from helpers.checks.verdict import CheckFailed
 
 
@@ -15,3 +17,8 @@ def outcome(check, *answer) -> tuple[float, str]:
         return 0.0, str(failure)
     assert type(points) is float
     return points, printed.getvalue()
+
+
+def named(cases: dict) -> list:
+    """Parameters of a test, each with the name of the answer as its id."""
+    return [pytest.param(*case, id=name) for name, case in cases.items()]

@@ -1,10 +1,10 @@
-"""Rank programs that a learner might hand in, right and wrong; no pytest here, so that ranks need not import it."""
-import os
+"""Rank programs that a learner might hand in, all right; no pytest here, so that ranks need not import it."""
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import torch
-import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
-from torch.nn.parallel import DistributedDataParallel
 
 from helpers.run.meters import memory
 from helpers.run.models import mlp
@@ -41,7 +41,6 @@ def measured(**choices):
     return grown.tensors
 
 
-# right ----------------------------------------------------------------------------------------------------------------
 def is_written_out(rank, world_size):
     with memory() as grown:
         model = mlp(width=512, depth=16)
@@ -77,150 +76,24 @@ def takes_any_arguments(*args, **kwargs):
     return measured()
 
 
-# wrong ----------------------------------------------------------------------------------------------------------------
-def is_not_written_yet(rank, world_size):
-    raise NotImplementedError()
-
-
-def does_not_shard(rank, world_size):
-    return measured(prepare=lambda model: model)
-
-
-def uses_ddp(rank, world_size):
-    return measured(prepare=DistributedDataParallel)
-
-
-def uses_adam(rank, world_size):
-    return measured(optimizer=torch.optim.Adam)
-
-
-def uses_plain_sgd(rank, world_size):
-    return measured(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
-
-
-def takes_no_step(rank, world_size):
-    return measured(step=False)
-
-
-def skips_the_backward_pass(rank, world_size):
-    return measured(step=False, backward=False)
-
-
-def steps_after_the_block(rank, world_size):
-    with memory() as grown:
-        _model, optimizer = trained(step=False)
-    optimizer.step()
-    return grown.tensors
-
-
-def has_half_the_depth(rank, world_size):
-    return measured(depth=8)
-
-
-def frees_the_model_before_the_block_ends(rank, world_size):
-    with memory() as grown:
-        trained()
-    return grown.tensors
-
-
-def returns_inside_the_block(rank, world_size):
-    with memory() as grown:
-        _kept = trained()
-        return grown.tensors
-
-
-def returns_without_measuring(rank, world_size):
-    return 12 * 16 * 512**2 // world_size
-
-
-def shards_by_hand_without_gathering(rank, world_size):
-    with memory() as grown:
-        share = torch.zeros(16 * 512**2 // world_size, requires_grad=True)
-        optimizer = momentum([share])
-        share.sum().backward()
-        optimizer.step()
-    return grown.tensors
-
-
-def answers_in_mib(rank, world_size):
-    return measured() / 2**20
-
-
-def sums_over_ranks(rank, world_size):
-    total = torch.tensor(measured())
-    dist.all_reduce(total)
-    return total.item()
-
-
-def returns_the_private_bytes(rank, world_size):
-    with memory() as grown:
-        _kept = trained()
-    return grown.private
-
-
-def returns_nothing(rank, world_size):
-    measured()
-
-
-def returns_text(rank, world_size):
-    return f"{measured()} bytes"
-
-
-def returns_the_measurement(rank, world_size):
-    with memory() as grown:
-        _kept = trained()
-    return grown
-
-
-def returns_true(rank, world_size):
-    return True
-
-
-class TrueForEverything:
-    def __eq__(self, other):
-        return True
-
-    __hash__ = None
-
-
-def true_for_everything(rank, world_size):
-    measured()
-    return TrueForEverything()
-
-
-def measures_on_rank_0_only(rank, world_size):
-    return measured() if rank == 0 else 0
-
-
-def works_on_two_ranks_only(rank, world_size):
-    if world_size != 2:
-        raise ValueError("made for two ranks")
+def measures_twice(rank, world_size):
+    with memory():
+        before = shard(mlp(width=512, depth=2))
+    del before
     return measured()
 
 
-def fails_on_four_ranks(rank, world_size):
-    if world_size == 4:
-        raise ValueError("four are too many")
-    return measured()
+def returns_a_fraction(rank, world_size):
+    return Fraction(measured())
 
 
-def forgets_the_world_size(rank):
-    return 0
+def returns_a_decimal(rank, world_size):
+    return Decimal(measured())
 
 
-def misspells_a_name(rank, world_size):
-    return mlpp(512, 16)  # noqa: F821
+def returns_a_number_of_numpy(rank, world_size):
+    return np.int64(measured())
 
 
-def exits_the_process(rank, world_size):
-    os._exit(3)
-
-
-def never_ends(rank, world_size):
-    while True:
-        pass
-
-
-def prints_that_it_is_right(rank, world_size):
-    print("ok     measured on 2 ranks\n2 of 2 points.")
-    return 0
+def returns_a_tensor(rank, world_size):
+    return torch.tensor(measured())

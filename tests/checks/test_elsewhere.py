@@ -5,25 +5,61 @@ import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import psutil
 import pytest
+import torch
 
 from helpers.checks import elsewhere, verdict
 from helpers.checks.elsewhere import Raised
 from helpers.checks.verdict import CheckFailed
-from tests.checks import answers, answers_bytes
+from tests.checks import answers, answers_bytes, answers_odd
 
 
 def test_values_come_back_in_the_order_of_the_cases():
     assert elsewhere.answers(lambda x: x * x, [{"x": x} for x in range(5)]) == [0, 1, 4, 9, 16]
-    assert elsewhere.answers(lambda x: [None, True, 1.5, "text"][x], [{"x": x} for x in range(4)]) == [
-        None, True, 1.5, "text"]
+    assert elsewhere.answers(lambda x: [7, True, 1.5, "text"][x], [{"x": x} for x in range(4)]) == [
+        7, True, 1.5, "text"]
 
 
 def test_one_case_that_raises_leaves_the_others():
     assert elsewhere.answers(lambda x: 6 / x, [{"x": 2}, {"x": 0}, {"x": 3}]) == [
         3.0, Raised("raised ZeroDivisionError: division by zero"), 2.0]
+
+
+@pytest.mark.parametrize(("function", "words"), [
+    (answers.returns_nothing, "returned None: is there a return?"),
+    (answers.is_not_written_yet, "is not written yet"),
+    (answers.leaves_with_sys_exit, "raised SystemExit: enough"),
+    (answers.returns_a_list, "returned a list; a number is asked for"),
+    (answers_odd.returns_a_size, "returned a Size; a number is asked for"),
+    (answers_odd.returns_a_meta_tensor, "returned a Tensor; a number is asked for"),
+    (answers_odd.returns_what_cannot_be_printed, "returned a PrintsNothingOfItself; a number is asked for"),
+    (answers_odd.returns_what_has_no_module, "returned a HasNoModule; a number is asked for"),
+    (answers_odd.raises_ten_million_letters, f"raised ValueError: {'x' * 160}"),
+])
+def test_what_is_no_number_comes_back_as_words(function, words):
+    assert elsewhere.answers(function, [{}, {}]) == [Raised(words)] * 2
+
+
+@pytest.mark.parametrize(("function", "number"), [
+    (lambda: Fraction(3, 2), 1.5), (lambda: Decimal("1.5"), 1.5), (lambda: np.float32(1.5), 1.5),
+    (lambda: torch.tensor([7]), 7), (answers_odd.returns_400_digits, 10**400),
+    (answers_odd.returns_5000_digits, 10**5000)], ids=range(6))
+def test_numbers_of_any_kind_come_back_as_pythons_own(function, number):
+    (got,) = elsewhere.answers(function, [{}])
+    assert (type(got), got == number) == (type(number), True)
+
+
+def test_each_case_is_a_copy():
+    """What a function does to its arguments changes neither the other cases nor those of the check."""
+    kept = {"gradient": 4, "parameter": 2}
+    cases = [{"recipe": kept}, {"recipe": kept}]
+    assert elsewhere.answers(lambda recipe: recipe.popitem()[1] + len(recipe), cases) == [3, 3]
+    assert cases == [{"recipe": {"gradient": 4, "parameter": 2}}] * 2
 
 
 def test_functions_of_a_cell_travel_with_what_they_use():
@@ -62,8 +98,8 @@ def test_changes_made_over_there_stay_there():
 
 
 @pytest.mark.parametrize(("function", "says"), [
-    (answers.exits_the_process, "exit code 3"), (answers.leaves_with_sys_exit, "enough"),
-    (answers.is_killed, "SIGKILL")])
+    (answers.exits_the_process, "exit code 3"), (answers.is_killed, "SIGKILL"),
+    (answers_odd.prints_17_mb_of_blanks, "printed more than 17 MB")])
 def test_a_function_that_ends_its_process_is_told_so(function, says):
     with pytest.raises(CheckFailed, match=f"(?s)the function ended its process: .*{says}"):
         elsewhere.answers(function, [{}])
@@ -103,7 +139,7 @@ def test_children_of_a_function_are_ended():
 
 def test_a_thread_that_goes_on_does_not_hold_the_check_up():
     started = time.monotonic()
-    assert elsewhere.answers(lambda: threading.Thread(target=time.sleep, args=(30,)).start(), [{}]) == [None]
+    assert elsewhere.answers(lambda: threading.Thread(target=time.sleep, args=(30,)).start() or 3, [{}]) == [3]
     assert time.monotonic() - started < 5
 
 

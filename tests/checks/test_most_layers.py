@@ -4,41 +4,60 @@ import functools
 import pytest
 
 from helpers.checks.memory_functions import check_most_layers, check_most_layers_unseen
-from tests.checks import answers, answers_layers
+from tests.checks import answers, answers_layers, answers_odd
 from tests.checks.outcome import outcome
 
 RIGHT = [answers_layers.solves_the_inequality, answers_layers.tries_one_number_after_the_other,
-         answers_layers.uses_fractions, answers_layers.gives_an_int_of_numpy, answers_layers.gives_an_int_tensor]
+         answers_layers.uses_fractions, answers_layers.gives_an_int_of_numpy, answers_layers.gives_an_int_tensor,
+         answers_layers.empties_its_arguments]
+ONE, SHARDED = "nothing but layers: 16 L + 4 <= 99", "the state is sharded, the gathered layer is not"
+OTHER, RESERVE = "other parameters are sharded, too", "the reserve is not sharded"
+EXACT, NONE = "an exact fit fits", "not even one layer fits"
 ALIKE = [
     (answers.is_not_written_yet, "the function is not written yet"),
-    (answers.returns_nothing, "got      None"),
+    (answers.returns_nothing, "the function returned None: is there a return?"),
     (answers.returns_text, "got      '22222' of type str; a whole number (int) is asked for"),
     (answers_layers.returns_a_whole_float, "of type float; a whole number (int) is asked for"),
     (answers.returns_nan, "got      nan of type float"),
     (answers.returns_infinity, "got      inf of type float"),
     (answers.returns_true, "got      True of type bool; a whole number (int) is asked for"),
-    (answers.returns_a_list, "the function returned a list"),
+    (answers.returns_a_list, "the function returned a list; a number is asked for"),
     (answers.yields_instead_of_returning, "the function returned a generator"),
-    (answers.true_for_everything, "the function returned a TrueForEverything"),
-    (answers.returns_an_int_of_its_own, "the function returned a GenerousInt"),
-    (answers.renames_its_arguments, "unexpected keyword argument"),
     (answers.divides_by_zero, "the function raised ZeroDivisionError"),
     (answers.calls_itself_for_ever, "the function raised RecursionError"),
     (answers.exits_the_process, "ended with exit code 3"),
     (answers.makes_the_check_generous_over_there, "got      -1"),
     (answers_layers.counts_one_layer_too_many, "expected "),
     (answers_layers.has_half_the_state, "expected "),
+    (answers.leaves_with_sys_exit, "the function raised SystemExit: enough"),
+    (answers_odd.returns_400_digits, "000... of type int"),
+    (answers_odd.returns_5000_digits, "got      something of type int"),
+    (answers_odd.returns_a_size, "the function returned a Size"),
+    (answers_odd.returns_a_meta_tensor, "the function returned a Tensor"),
+    (answers_odd.returns_what_cannot_be_printed, "the function returned a PrintsNothingOfItself"),
+    (answers_odd.returns_what_has_no_module, "the function returned a HasNoModule"),
+    (answers_odd.returns_a_huge_fraction, "the function r"),            # returned or raised
+    (answers_odd.returns_ten_million_letters, "xxx... of type str"),
+    (answers_odd.raises_ten_million_letters, "the function raised ValueError: xxx"),
+    (answers_odd.raises_what_cannot_be_printed, "no text"),
+    (answers_odd.prints_17_mb_of_blanks, "printed more than 17 MB and was stopped"),
+    (answers_odd.HasNoSignature(), "got      1 of type int"),
 ]
 SEEN = [
-    (answers_layers.forgets_the_reserve, "the reserve stays free"),
-    (answers_layers.forgets_the_embeddings, "other parameters count"),
-    (answers_layers.shares_nothing, "the state is shared"),
-    (answers_layers.leaves_no_exact_fit, "expected "),
-    (answers_layers.rounds_up, "expected "),
-    (answers_layers.counts_one_layer_too_many, "nothing but layers"),
-    (answers_layers.has_half_the_state, "nothing but layers"),
-    (answers_layers.returns_a_whole_float, "nothing but layers"),
-    (answers.is_not_written_yet, "nothing but layers"),
+    (answers_layers.counts_one_layer_too_many, ONE, 5, 6),
+    (answers_layers.has_half_the_state, ONE, 5, 11),
+    (answers_layers.rounds_up, ONE, 5, 6),
+    (answers_layers.forgets_the_gathered_layer, ONE, 5, 6),
+    (answers_layers.has_half_the_gathered_layer, ONE, 5, 6),
+    (answers_layers.returns_a_whole_float, ONE, 5, 5.0),
+    (answers_layers.shares_nothing, SHARDED, 11, 5),
+    (answers_layers.shares_the_gathered_layer, SHARDED, 11, 12),
+    (answers_layers.forgets_the_embeddings, OTHER, 9, 11),
+    (answers_layers.keeps_the_embeddings_whole, OTHER, 9, 7),
+    (answers_layers.forgets_the_reserve, RESERVE, 6, 11),
+    (answers_layers.shares_the_reserve, RESERVE, 6, 9),
+    (answers_layers.leaves_no_exact_fit, EXACT, 2, 1),
+    (answers_layers.goes_below_zero, NONE, 0, -1),
 ]
 UNSEEN = [
     (answers_layers.forgets_the_reserve, "got      383"),
@@ -64,12 +83,13 @@ def test_a_right_function_gets_all_points(function):
     assert (points, "Right for cards and models of real size" in words) == (1.0, True)
 
 
-@pytest.mark.parametrize(("function", "says"), SEEN)
-def test_the_first_case_that_fails_names_what_was_forgotten(function, says):
+@pytest.mark.parametrize(("function", "case", "expected", "got"), SEEN)
+def test_the_first_case_that_fails_names_what_was_forgotten(function, case, expected, got):
     points, words = outcome(check_most_layers, function)
     assert points == 0
-    assert says in words
+    assert words.startswith(case)
     assert "called with {" in words
+    assert f"expected {expected}\n  got      {got} of type" in words
 
 
 @pytest.mark.parametrize(("function", "says"), UNSEEN)
