@@ -32,7 +32,7 @@ def answers(function: object, cases: list[dict]) -> list[object]:
     try:
         sent = parcel.pack(function)
     except Exception as error:
-        raise CheckFailed(f"the function cannot be sent to another process: {error}") from None
+        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
     try:
         return launch(_answer, 1, sent, cases, timeout_s=DEADLINE_S).results[0]
     except RankHung:

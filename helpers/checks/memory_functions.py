@@ -79,7 +79,7 @@ def check_most_layers(function: object) -> float:
              ("other parameters are sharded, too: 16 (L + 2) / 2 + 4 <= 99", two | {"other_params": 2}, 9),
              ("the reserve is not sharded: 16 L / 2 + 4 + 40 <= 99", two | {"reserve_bytes": 40}, 6),
              ("an exact fit fits: 16 L + 4 <= 36", one | {"card_bytes": 36}, 2),
-             ("not even one layer fits: 16 L + 4 <= 3", one | {"card_bytes": 3}, 0)]
+             ("not even one layer fits: 16 L + 4 + 40 <= 3", one | {"card_bytes": 3, "reserve_bytes": 40}, 0)]
     return _layers_score(function, cases, "Buffers and reserve do not shrink with more ranks, the state does.")
 
 

@@ -47,6 +47,8 @@ def _wrong(measure: object, ranks: int) -> str | None:
     """What is wrong with a program that should measure SGD with momentum under FSDP."""
     if measure is None or measure is ...:
         return "nothing here yet"
+    if not callable(measure):
+        return f"a function measure(rank, world_size) is asked for, not {shown(measure)}"
     try:
         run = launch(measure, ranks, timeout_s=DEADLINE_S)
     except (RankFailed, RankHung, ValueError) as error:
@@ -59,7 +61,7 @@ def _rank_wrong(run: Run, rank: int, ranks: int) -> str | None:
     got, metered, expected = plain(run.results[rank]), run.memory[rank].tensors, state_bytes(PARAMS, ranks, 3, SGD)
     if not is_number(got):
         return f"rank {rank} returned {shown(got)}; the number of bytes is asked for"
-    if not metered:
+    if not is_number(metered) or not metered:
         return f"rank {rank} has no memory() block that measured anything"
     if got != metered:
         return (f"rank {rank} returned {got:,.0f}, but its memory() block measured {metered:,}: "
@@ -86,10 +88,11 @@ def _not_metered(got: float, metered: int) -> str:
 
 
 def _why(got: float, ranks: int) -> str:
+    each = PARAMS / ranks
     known = {"that is DDP's size, the model is not sharded": 12 * PARAMS,
-             "8 of 12 bytes a parameter: no optimizer step inside the block, or gradients cleared?": 8 * PARAMS / ranks,
-             "16 bytes a parameter: Adam, or an optimizer made before fully_shard?": 16 * PARAMS / ranks,
-             "only the parameters are there: no backward pass?": 4 * PARAMS / ranks}
+             "8 of 12 bytes a parameter: no momentum, no step inside the block, or gradients cleared?": 8 * each,
+             "16 bytes a parameter: Adam, or an optimizer made before fully_shard?": 16 * each,
+             "only the parameters are there: no backward pass?": 4 * each}
     if got < MiB:
         return "everything was freed before the block ended; keep model and optimizer"
     return next((words for words, size in known.items() if math.isclose(got, size, rel_tol=0.01)),

@@ -83,13 +83,14 @@ def is_number(value: object) -> bool:
 
 def plain(value: object) -> object:
     """A single number of numpy or torch, a Fraction or a Decimal, as Python's own; all else as it is."""
-    if type(value) in (Fraction, Decimal):
-        return float(value)
-    if str(type(value).__module__).split(".")[0] not in ("numpy", "torch"):
-        return value
     try:
-        return float(value) if type(value.item()) not in (int, float, bool, str) else value.item()
-    except Exception:                   # several numbers, or none
+        if type(value) in (Fraction, Decimal):
+            return float(value)
+        if type(value).__module__.split(".")[0] not in ("numpy", "torch"):
+            return value
+        single = value.item()
+        return single if type(single) in (int, float, bool, str) else float(single)
+    except Exception:                   # several numbers, none, too large a one, or a type of an odd kind
         return value
 
 

@@ -28,6 +28,7 @@ from helpers.run.letter import Frame, Letter, Wire
 from helpers.run.parcel import pack
 
 LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
+FAREWELL_S = 0.1                # a failed one leaves sooner, so that the others learn of it
 LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
 
 
@@ -42,6 +43,7 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     try:
         dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank,
                                 world_size=world_size, timeout=timedelta(seconds=timeout_s + 60))
+        dist.barrier()                                   # a rank that fails early must not look like a failed start
         os.ftruncate(log, 0)                             # gloo reports its connections; no program printed that
         recorder.install(rank, folder / f"{rank}.place")
         program, args, kwargs = pickle.loads(payload)
@@ -60,7 +62,8 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     sys.stderr.flush()
     home.send_bytes(pack(letter))
     home.send_bytes(result)
-    time.sleep(LINGER_S)                                 # the launcher closes our pipe sooner: _die_with_launcher
+    # the launcher closes our pipe sooner: _die_with_launcher
+    time.sleep(FAREWELL_S if letter.error else LINGER_S)
     os._exit(0)                                          # destroying a process group with a live DDP can hang
 
 
