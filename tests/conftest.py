@@ -1,8 +1,11 @@
 """Tests mirror helpers/; the folder says what a test needs."""
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("course", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("course")
 MARKS = {"run": "ranks", "checks": "ranks", "grade": "grading", "browser": "browser"}
 
 

@@ -41,18 +41,10 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     faulthandler.dump_traceback_later(timeout_s + 15, file=stack, exit=True)
     letter, result = Letter(), b""
     try:
-        dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank,
-                                world_size=world_size, timeout=timedelta(seconds=timeout_s + 60))
-        dist.barrier()                                   # a rank that fails early must not look like a failed start
+        _join(rank, world_size, folder, timeout_s)
         os.ftruncate(log, 0)                             # gloo reports its connections; no program printed that
         recorder.install(rank, folder / f"{rank}.place")
-        program, args, kwargs = pickle.loads(payload)
-        before = meters.wire_total()
-        returned = program(rank, world_size, *args, **kwargs)
-        after = meters.wire_total()
-        letter.wire = Wire(after.sent - before.sent, after.received - before.received, after.counted_by)
-        letter.memory = meters.fullest()
-        result = _pack(returned)
+        result = _run(rank, world_size, payload, letter)
     except BaseException as error:                       # SystemExit too: a rank that leaves early is news
         letter.failed_at = time.monotonic()
         letter.error = f"{type(error).__name__}: {error}"
@@ -65,6 +57,24 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     # the launcher closes our pipe sooner: _die_with_launcher
     time.sleep(FAREWELL_S if letter.error else LINGER_S)
     os._exit(0)                                          # destroying a process group with a live DDP can hang
+
+
+def _join(rank: int, world_size: int, folder: Path, timeout_s: float) -> None:
+    """The rendezvous: a file that all ranks know."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank,
+                            world_size=world_size, timeout=timedelta(seconds=timeout_s + 60))
+    dist.barrier()                                       # a rank that fails early must not look like a failed start
+
+
+def _run(rank: int, world_size: int, payload: bytes, letter: Letter) -> bytes:
+    """Run the program; return its packed result, and write what it cost into the letter."""
+    program, args, kwargs = pickle.loads(payload)
+    before = meters.wire_total()
+    returned = program(rank, world_size, *args, **kwargs)
+    after = meters.wire_total()
+    letter.wire = Wire(after.sent - before.sent, after.received - before.received, after.counted_by)
+    letter.memory = meters.fullest()
+    return _pack(returned)
 
 
 def _pack(returned: object) -> bytes:

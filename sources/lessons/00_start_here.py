@@ -289,7 +289,7 @@ launch(other_order, 2).results
 # Open `helpers/run/rank.py`: what happens inside each process.
 #
 # 1. Which line is the rendezvous, and what is the place that all ranks know?
-# 2. The function ends with `os._exit(0)` and not with `return`. The comment beside it says why. What would you see if it were otherwise?
+# 2. `main` ends with `os._exit(0)` and not with `return`. The comment beside it says why. What would you see if it were otherwise?
 #
 # <details><summary>Answers</summary>
 # 1. <code>dist.init_process_group</code>; the place is a file in a temporary folder. 2. Now and then a rank that is done would never end, and the run would seem to hang without a message.

@@ -273,3 +273,13 @@ def test_a_recipe_of_ones_own_counts_like_the_others():
     eight_bit_adam = Recipe("fp8 moments", "bf16", "bf16", master="fp32", momentum="fp8", variance="fp8")
     assert eight_bit_adam.bytes_per_param == 10
     assert state_bytes(8, 8, 1, eight_bit_adam) == 8 * 4 + 6
+
+
+def test_a_budget_in_gb_is_suspected():
+    with pytest.raises(ValueError, match=r"write 24 \* GB for 24 GB"):
+        smallest_ranks(13e9, 24)
+
+
+def test_the_name_of_a_recipe_is_no_recipe():
+    with pytest.raises(ValueError, match=r"such as RECIPES\['mixed'\], not 'fp32'"):
+        state_bytes(13e9, 1, 0, "fp32")
