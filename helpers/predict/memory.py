@@ -115,10 +115,7 @@ def smallest_ranks(params: float, budget_bytes: float, stage: int = 3, recipe: R
     if replicated >= budget_bytes:
         raise BadValue(f"no number of ranks is enough: stage {stage} keeps {replicated / 1e9:,.1f} GB on every "
                          f"rank, and the budget is {budget_bytes / 1e9:,.1f} GB; a higher stage shards more")
-    ranks = math.floor(sharded / (budget_bytes - replicated)) + 1
-    if params >= 1e6 and budget_bytes < 10_000:
-        raise BadValue(f"budget_bytes is in bytes: write {budget_bytes!r} * GB for {budget_bytes!r} GB")
-    return ranks
+    return math.floor(sharded / (budget_bytes - replicated)) + 1
 
 
 def largest_params(budget_bytes: float, ranks: int = 1, stage: int = 0, recipe: Recipe = MIXED) -> float:
@@ -129,7 +126,7 @@ def largest_params(budget_bytes: float, ranks: int = 1, stage: int = 0, recipe: 
 
 def _check_budget(budget_bytes: float) -> None:
     if not budget_bytes > 0:
-        raise BadValue(f"budget_bytes is above 0, not {budget_bytes!r}")
+        raise BadValue(f"budget_bytes is a number of bytes above 0, such as 24 * GB, not {budget_bytes!r}")
 
 
 def _check(params: float, ranks: int, stage: int) -> None:

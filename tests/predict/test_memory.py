@@ -232,7 +232,7 @@ def test_nonsense_is_refused_and_the_message_says_what_is_wanted(call, argument,
 @pytest.mark.parametrize("budget_bytes", [0, -1, math.nan])
 @pytest.mark.parametrize("ask", [lambda budget: smallest_ranks(1e9, budget), largest_params])
 def test_a_budget_of_nothing_is_refused(ask, budget_bytes):
-    with pytest.raises(ValueError, match="budget_bytes is above 0, not "):
+    with pytest.raises(ValueError, match="budget_bytes is a number of bytes above 0, not "):
         ask(budget_bytes)
 
 
@@ -273,11 +273,6 @@ def test_a_recipe_of_ones_own_counts_like_the_others():
     eight_bit_adam = Recipe("fp8 moments", "bf16", "bf16", master="fp32", momentum="fp8", variance="fp8")
     assert eight_bit_adam.bytes_per_param == 10
     assert state_bytes(8, 8, 1, eight_bit_adam) == 8 * 4 + 6
-
-
-def test_a_budget_in_gb_is_suspected():
-    with pytest.raises(ValueError, match=r"write 24 \* GB for 24 GB"):
-        smallest_ranks(13e9, 24)
 
 
 def test_the_name_of_a_recipe_is_no_recipe():
