@@ -232,7 +232,7 @@ def test_nonsense_is_refused_and_the_message_says_what_is_wanted(call, argument,
 @pytest.mark.parametrize("budget_bytes", [0, -1, math.nan])
 @pytest.mark.parametrize("ask", [lambda budget: smallest_ranks(1e9, budget), largest_params])
 def test_a_budget_of_nothing_is_refused(ask, budget_bytes):
-    with pytest.raises(ValueError, match="budget_bytes is a number of bytes above 0, not "):
+    with pytest.raises(ValueError, match="budget_bytes is a number of bytes above 0, such as 24 \\* GB, not "):
         ask(budget_bytes)
 
 
