@@ -13,7 +13,7 @@ export JUPYTER_PLATFORM_DIRS := 1
 .PHONY: lab setup install test fast ranks nbval grading browser notebooks release adopt links student grade bench clean
 
 lab: setup
-	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 setup:
 	@test "$$(cat $(STAMP) 2>/dev/null)" = "$(WANT)" || $(MAKE) --no-print-directory install
