@@ -4,8 +4,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-LEFT_OUT = ("solutions", "sources/exercises", "tests", "grading")
-
 
 def student_archive(root: Path) -> Path:
     """build/student.zip of the last commit; .gitattributes names what is left out."""
