@@ -38,7 +38,7 @@ def violations(path: str, source: str) -> list[str]:
     """All rules that a module of helpers/ breaks; `path` is relative to the repository."""
     tree = ast.parse(source)
     return [f"{path}:{line}: {what}" for line, what in
-            sorted([*_broken_imports(path, tree), *_size(source, tree), *_outside(tree)])]
+            sorted([*_broken_imports(path, tree), *_size(source, tree)])]
 
 
 def _broken_imports(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -70,20 +70,6 @@ def _size(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _length(node) > MOST_LINES_OF_A_FUNCTION:
             yield node.lineno, f"{node.name} has {_length(node)} lines; {MOST_LINES_OF_A_FUNCTION} are allowed"
-
-
-def _outside(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Uses of a folder beside the repository that only its authors have: imports, paths, `... / "shared"`."""
-    shared = "shared"
-    for line, name in imports("", tree):
-        if name.split(".")[0] == shared:
-            yield line, f"imports {name} from outside the repository"
-    for node in ast.walk(tree):
-        text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and not re.search(r"\s", text) and "/" in text and shared in text.split("/"):
-            yield node.lineno, f"{text} is outside the repository"
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and getattr(node.right, "value", "") == shared:
-            yield node.lineno, f"/ {shared} is outside the repository"
 
 
 def imports(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -121,11 +107,6 @@ def test_helpers_keep_the_rules(path):
     assert violations(path, (ROOT / path).read_text()) == []
 
 
-@pytest.mark.parametrize("path", SOURCES)
-def test_nothing_uses_what_is_outside_the_repository(path):
-    assert list(_outside(ast.parse((ROOT / path).read_text()))) == []
-
-
 def test_every_folder_of_helpers_has_its_rule():
     assert {_layer(path) for path in MODULES} <= set(MAY_IMPORT)
 
@@ -159,9 +140,6 @@ BROKEN = [
     ("helpers/checks/memory.py", "from helpers.compare import widgets", "never imports helpers.compare.widgets"),
     ("helpers/checks/memory.py", "import helpers.grade.loop", "checks may not import grade"),
     ("helpers/__main__.py", "from helpers.grade import loop", "the top of helpers may not import grade"),
-    ("helpers/run/launch.py", "import shared.launcher", "from outside the repository"),
-    ("helpers/run/launch.py", "import sys\nsys.path.insert(0, '../shared/prototype')", "is outside the repository"),
-    ("helpers/run/launch.py", "p = ROOT.parent / 'shared'", "is outside the repository"),
     ("helpers/run/launch.py", "x = 1\n" * 200, "201 lines"),
     ("helpers/run/launch.py", f"def f():\n{LONG}", "f has 31 lines"),
     ("helpers/run/launch.py", f"async def f():\n    '''Doc.'''\n{LONG}", "f has 31 lines"),

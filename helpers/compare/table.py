@@ -45,10 +45,12 @@ def predicted_vs_measured(rows: dict[str, tuple[float, float]], *, guess: float 
                           notes: tuple[str, ...] = ()) -> Table:
     """One row for each name: formula, measurement, measurement / formula.
 
-    Values are bytes if `unit` is one of B, KB, MB, GB, KiB, MiB, GiB, and are
+    Values are bytes if `unit` is one of UNITS (B, KB, MB, ..., TiB), and are
     shown in that unit; else they are shown as they are.  `guess` belongs to the
     first row and is in the unit shown.
     """
+    if unit not in UNITS and unit.lower() in map(str.lower, UNITS):
+        raise BadValue(f"unit is one of {', '.join(UNITS)} for bytes, not {unit!r}")
     scale = UNITS.get(unit, 1)
     shown = []
     for name, (predicted, measured) in rows.items():
@@ -97,7 +99,7 @@ def savings_table(ranks: tuple[int, ...], recipe: Recipe = MIXED) -> Table:
 
 
 def number(value: float) -> str:
-    """Four significant digits, no exponent below a million million: 1,120 and 23.11 and 0.05."""
+    """Four significant digits, and the whole part whole below a million million: 1,120 and 23.11 and 0.05."""
     if value == 0:
         return "0"
     if abs(value) >= 1000:

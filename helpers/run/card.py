@@ -7,16 +7,20 @@ Source: getrlimit(2), RLIMIT_DATA, since Linux 4.7.
 """
 from __future__ import annotations
 
+import os
 import resource
 import sys
 
 from helpers.facts.errors import BadValue
+from helpers.run.request import INSIDE
 
 
 def limit_memory(num_bytes: int) -> None:
     """From now on this rank may grow by `num_bytes`; more raises `RuntimeError: ... can't allocate memory`."""
     if not num_bytes > 0:
         raise BadValue(f"num_bytes is above 0, not {num_bytes!r}")
+    if INSIDE not in os.environ:
+        raise BadValue("limit_memory is for rank programs: here it would limit the notebook for good")
     if sys.platform != "linux":
         raise OSError("only Linux limits a process's memory; run this in Binder, Docker or WSL 2")
     with open("/proc/self/status") as status:

@@ -96,15 +96,16 @@ def _ranks() -> list[Finding]:
         run = launch(_look_around, 2, timeout_s=60)
     except (CourseError, OSError) as error:
         return [Finding("two ranks can be started and can talk", str(error).replace("\n", "\n      "))]
-    preloaded, counted_by = run.results[0][1], run.wire[0].counted_by
+    sums, preloaded, counted_by = [r[0] for r in run.results], run.results[0][1], run.wire[0].counted_by
     return [
-        Finding("two ranks can be started and can talk", "" if [r[0] for r in run.results] == [11.0, 11.0] else
-                f"They summed to {run.results}, not to 11: please report this with your torch version."),
+        _found("two ranks can be started and can talk", sums == [11.0, 11.0],
+               f"They summed to {sums}, not to 11: please report this with your torch version."),
         _found("ranks start with torch already imported", preloaded,
-               "Each rank imports torch by itself, for seconds: restart the kernel; if that does not help, "
-               "`pip install --no-deps -e .` in the course's folder."),
+               "Each rank imports torch by itself, for seconds, since other code has started Python's fork server "
+               "before: restart the kernel, and run the set-up cell first."),
         _found("the kernel counts bytes on the wire", counted_by == "kernel",
-               "Only Linux does: tables will count the tensors given to torch.distributed instead, and say so."),
+               "Only Linux does: here the tensors given to torch.distributed are counted instead, so what is "
+               "measured will be less than the formula wherever ranks pass data on."),
     ]
 
 

@@ -64,6 +64,7 @@ class _Rank:
 def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, **kwargs) -> Run:
     """Run `program(rank, world_size, *args, **kwargs)` on `world_size` processes and wait for all of them.
 
+    The ranks have the environment that the fork server started with: set variables before `warm_up`.
     Raises `RankFailed` when a rank raises, exits or is killed, `RankHung` when
     ranks are not done after `timeout_s` seconds, `ValueError` when the call
     itself cannot work.  No process outlives the call.
@@ -80,10 +81,11 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
         print(report.interrupted([_read(r, folder) for r in ranks]))
         raise
     finally:
-        fates = [_read(r, folder) for r in ranks]
-        _end(ranks)
-        shutil.rmtree(folder, ignore_errors=True)
-        show_printed([f.printed for f in fates])
+        with _uninterrupted():
+            _end(ranks)
+            printed = [_read(r, folder).printed for r in ranks]
+            shutil.rmtree(folder, ignore_errors=True)
+        show_printed(printed)
     return _outcome(ranks, timeout_s, time.monotonic() - started)
 
 
@@ -147,6 +149,16 @@ def _read(r: _Rank, folder: Path) -> Fate:
     r.fate.stack, r.fate.place = text("stack", 2**20), text("place", 2**10).strip()
     r.fate.printed = text("log", MOST_PRINTED)
     return r.fate
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let a second Ctrl-C wait until everything is cleaned up."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(ranks: list[_Rank]) -> None:

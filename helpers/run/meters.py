@@ -6,8 +6,8 @@
 
 On the wire: the KERNEL's count of every TCP socket of this process (`TCP_INFO`),
 so it holds for any code, DDP's and FSDP's included.  Elsewhere than on Linux
-the sizes of the tensors given to torch.distributed are added up instead, and
-`counted_by` says so.
+the sizes of the tensors given to torch.distributed are added up instead, which
+is less than what a collective moves; `counted_by` is "calls" then.
 
 In memory, twice: the storages of all tensors that Python can reach (exact),
 and the private memory that the kernel has given this process (`RssAnon`),
@@ -17,6 +17,7 @@ Source: Linux, include/uapi/linux/tcp.h (struct tcp_info) and proc_pid_status(5)
 """
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import socket
@@ -27,7 +28,8 @@ from contextlib import contextmanager
 
 import psutil
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from helpers.run import recorder
 from helpers.run.letter import Memory, Wire
@@ -39,6 +41,19 @@ TCP_INFO_BYTES = 216
 
 
 _fullest = Memory()                 # of all `memory()` blocks of this process
+_kept: list = []                    # process groups that a program has destroyed
+
+
+def keep_groups() -> None:
+    """Have `destroy_process_group` leave the groups' sockets open, since the kernel's counters close with them."""
+    destroy = dist.destroy_process_group
+
+    @functools.wraps(destroy)
+    def keeping(*args, **kwargs) -> None:
+        _kept.extend(c10d._world.pg_map)
+        destroy(*args, **kwargs)
+
+    c10d.destroy_process_group = dist.destroy_process_group = keeping
 
 
 @contextmanager
@@ -68,10 +83,9 @@ def fullest() -> Memory:
 
 
 def wire_total() -> Wire:
-    """Everything that this process's open sockets have carried so far."""
+    """Everything that this process's sockets have carried so far."""
     if sys.platform != "linux":
-        handed_over = recorder.bytes_handed_over()
-        return Wire(handed_over, handed_over, "calls")
+        return Wire(*recorder.bytes_handed_over(), "calls")
     total = Wire()
     for info in _tcp_infos():
         received, unsent, sent, resent = (struct.unpack_from(kind, info, offset)[0]
@@ -97,13 +111,21 @@ def live_tensor_bytes() -> int:
     """Storages of all tensors that Python can reach, each counted once."""
     storages = {}
     for thing in gc.get_objects():
-        # type(), since isinstance() would wake lazy proxies; a DTensor is a wrapper: its local tensor is counted
-        if issubclass(type(thing), torch.Tensor) and not is_traceable_wrapper_subclass(thing):
+        if issubclass(type(thing), torch.Tensor):       # type(), since isinstance() would wake lazy proxies
             for tensor in (thing, thing.grad if thing.is_leaf else None):
-                if tensor is not None and not is_traceable_wrapper_subclass(tensor) and tensor.device.type == "cpu":
-                    storage = tensor.untyped_storage()
+                for part in _plain_parts(tensor):
+                    storage = part.untyped_storage()
                     storages[storage.data_ptr()] = storage.nbytes()
     return sum(storages.values())
+
+
+def _plain_parts(tensor: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """The tensors that hold the data: a sparse one has two, and one that only wraps others (DTensor) none."""
+    if tensor is None or type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        return ()
+    if tensor.layout == torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    return (tensor,) if tensor.layout == torch.strided and tensor.device.type == "cpu" else ()
 
 
 def private_bytes() -> int:

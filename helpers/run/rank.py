@@ -7,6 +7,7 @@ interpreter be stuck, by a timer in C.
 """
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import multiprocessing as mp
 import os
@@ -21,42 +22,65 @@ from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+import numpy
 import torch.distributed as dist
 
 from helpers.run import meters, recorder
 from helpers.run.letter import Frame, Letter, Wire
 from helpers.run.parcel import pack
+from helpers.run.request import INSIDE
 
 LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
 FAREWELL_S = 0.1                # a failed one leaves sooner, so that the others learn of it
+LONGEST_ERROR = 2000            # characters
 LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
 
 
 def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float) -> None:
     os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
+    mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers
+    os.environ[INSIDE] = str(rank)
+    numpy.random.seed()                                  # else every rank draws what the fork server would
     threading.Thread(target=_die_with_launcher, args=(home, folder), daemon=True).start()
     log = _capture_output(folder / f"{rank}.log")
     stack = open(folder / f"{rank}.stack", "w")          # noqa: SIM115  open for as long as the process lives
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     faulthandler.dump_traceback_later(timeout_s + 15, file=stack, exit=True)
-    letter, result = Letter(), b""
+    letter, result, process = Letter(), b"", os.getpid()
     try:
         _join(rank, world_size, folder, timeout_s)
         os.ftruncate(log, 0)                             # gloo reports its connections; no program printed that
         recorder.install(rank, folder / f"{rank}.place")
+        meters.keep_groups()
         result = _run(rank, world_size, payload, letter)
     except BaseException as error:                       # SystemExit too: a rank that leaves early is news
         letter.failed_at = time.monotonic()
-        letter.error = f"{type(error).__name__}: {error}"
-        letter.frames = [Frame(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+        letter.error, letter.frames = _in_words(error), _frames(error)
+    if os.getpid() != process:                           # a copy that the program made with os.fork
+        os._exit(0)
+    _send(home, letter, result)
+    os._exit(0)                                          # destroying a process group with a live DDP can hang
+
+
+def _in_words(error: BaseException) -> str:
+    words = "".join(traceback.format_exception_only(error)).strip().removesuffix(":")
+    words = words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]} ... ({len(words):,} characters)"
+    return words + (f"\n  caused by {_in_words(error.__cause__)}" if error.__cause__ else "")
+
+
+def _frames(error: BaseException) -> list[Frame]:
+    return [Frame(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+
+
+def _send(home: Connection, letter: Letter, result: bytes) -> None:
     letter.trace = recorder.spans()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):             # a program may have closed it
+            stream.flush()
     home.send_bytes(pack(letter))
     home.send_bytes(result)
     # the launcher closes our pipe sooner: _die_with_launcher
     time.sleep(FAREWELL_S if letter.error else LINGER_S)
-    os._exit(0)                                          # destroying a process group with a live DDP can hang
 
 
 def _join(rank: int, world_size: int, folder: Path, timeout_s: float) -> None:

@@ -14,10 +14,12 @@ from helpers.run.letter import Frame, Letter
 
 LOST_A_PEER = re.compile(r"Connection (closed|reset) by peer|Broken pipe|connectFullMesh failed")
 SIZES_DIFFER = "op.preamble.length <= op.nbytes"        # gloo's abort when a message is larger than its buffer
-OWN = {str(Path(__file__).with_name(name)) for name in ("rank.py", "recorder.py", "forks.py")}
+OWN = {str(Path(__file__).with_name(name)) for name in
+       ("rank.py", "recorder.py", "forks.py", "launch.py", "request.py", "meters.py", "card.py", "parcel.py")}
+MOST_FRAMES = 6                 # of one traceback; recursion has a thousand
 LIBRARIES = ("site-packages", "dist-packages", "<frozen", sysconfig.get_path("stdlib"))
 DEATHS = {
-    signal.SIGKILL: "killed by SIGKILL (the system does so when memory runs out)",
+    signal.SIGKILL: "was killed by SIGKILL (the system does so when memory runs out)",
     signal.SIGABRT: "aborted (SIGABRT): C++ code met a state it cannot continue from",
     signal.SIGSEGV: "crashed (SIGSEGV): C++ code read memory that is not its own",
 }
@@ -77,12 +79,14 @@ def failure(fates: list[Fate]) -> RankFailed:
 
 def hang(fates: list[Fate], timeout_s: float) -> RankHung:
     """Explain a run that was not done at its deadline."""
-    started = {f.rank: int(n.group(1)) if (n := re.search(r"\(collective (\d+)\)", f.place)) else 0 for f in fates}
+    started = {f.rank: _collectives(f.place) for f in fates}
     behind = min(started, key=started.get)
     lines = [f"not done after {timeout_s:g} s", *(_where(f) for f in fates)]
-    if started[behind] < max(started.values()):
-        lines.append(f"Look at rank {behind} first: it has started {started[behind]} collective calls, "
-                     f"another rank {max(started.values())}.")
+    if any(", of a group" in f.place for f in fates):
+        lines.append("Some calls are of a group: only its ranks must make them, all others must not.")
+    elif started[behind] < max(started.values()):
+        lines.append(f"Look at rank {behind} first. Collective calls that it has started: {started[behind]}; "
+                     f"another rank: {max(started.values())}.")
     elif len({f.place for f in fates}) > 1:
         lines.append("The ranks are in different calls; each waits for the others to make the same one.")
     return RankHung("\n".join(lines))
@@ -91,6 +95,12 @@ def hang(fates: list[Fate], timeout_s: float) -> RankHung:
 def interrupted(fates: list[Fate]) -> str:
     """Where each rank was when the learner stopped the run."""
     return "\n".join(["interrupted", *(_where(f) for f in fates)])
+
+
+def _collectives(place: str) -> int:
+    """How many collectives a rank had started, by the recorder's last word."""
+    found = re.search(r"\(collective (\d+)|; (\d+) collectives so far", place)
+    return int(found.group(1) or found.group(2)) if found else 0
 
 
 def too_much_printed(fate: Fate, limit: int) -> RankFailed:
@@ -103,18 +113,27 @@ def _what_happened(fate: Fate) -> str:
     if fate.letter:
         return f"raised {fate.letter.error}"
     if fate.exit_code < 0:
-        death = DEATHS.get(-fate.exit_code, f"killed by {signal.Signals(-fate.exit_code).name}")
         said = "".join(f"\n    {line}" for line in fate.printed.splitlines()[-3:]) if fate.exit_code == -6 else ""
         hint = "\n    The ranks gave tensors of different sizes or dtypes to one call." * (SIZES_DIFFER in fate.printed)
-        return f"was {death}{said}{hint}".replace("was crashed", "crashed").replace("was aborted", "aborted")
+        return f"{DEATHS.get(-fate.exit_code) or _killed_by(-fate.exit_code)}{said}{hint}"
     return f"ended with exit code {fate.exit_code} before the program returned"
+
+
+def _killed_by(number: int) -> str:
+    try:
+        return f"was killed by {signal.Signals(number).name}"
+    except ValueError:                                  # real-time signals have no names
+        return f"was killed by signal {number}"
 
 
 def _own_lines(fate: Fate) -> list[str]:
     if fate.letter is None:
         return [_where(fate)] if fate.place else []
-    lines = []
-    for frame in _learners(fate.letter.frames):
+    frames, lines, half = _learners(fate.letter.frames), [], MOST_FRAMES // 2
+    for number, frame in enumerate(frames):
+        if half <= number < len(frames) - half:
+            lines += [f"  ... {len(frames) - MOST_FRAMES} more lines ..."] if number == half else []
+            continue
         lines.append(f"  {_name(frame)}, line {frame.line}, in {frame.function}")
         if source := linecache.getline(frame.file, frame.line).strip():
             lines.append(f"    {source}")
@@ -139,7 +158,8 @@ def _where(fate: Fate) -> str:
 def _parse(stack: str) -> list[Frame]:
     """The frames of the thread that runs the program, outermost first."""
     threads = stack.split("\n\n")
-    dump = next((t for t in threads if str(Path(__file__).with_name("rank.py")) in t and "in main" in t), "")
+    ours = str(Path(__file__).with_name("rank.py"))
+    dump = next((t for t in threads if ours in t and "in main" in t), threads[-1])     # else cut short; main is last
     found = re.findall(r'  File "(.*)", line (\d+) in (.*)', dump)
     return [Frame(file, int(line), function) for file, line, function in reversed(found)]
 

@@ -2,16 +2,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 
 from helpers.facts.errors import BadValue
 from helpers.run import parcel
 
+INSIDE = "COURSE_RANK"          # set in the environment of every rank
 MOST_RANKS = 64                 # about 50 MB each
 
 
 def pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwargs: dict) -> bytes:
     """What every rank is sent, or a `ValueError` that says how to mend the call."""
+    if INSIDE in os.environ:
+        raise BadValue("launch cannot be called inside a rank program: the ranks are already running")
     if not callable(program):
         raise BadValue(f"launch takes a function program(rank, world_size, ...), not {program!r}: "
                        "name it without calling it, launch(program, 4)")
@@ -21,7 +25,7 @@ def pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwar
         raise BadValue(f"timeout_s is a number of seconds above 0 and below a day, not {timeout_s!r}")
     try:
         inspect.signature(program).bind(0, world_size, *args, **kwargs)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:             # ValueError: a built-in function, which has no signature
         raise BadValue(f"launch calls program(rank, world_size, ...) with what else you gave it; {error}") from None
     try:
         return parcel.pack((program, args, kwargs))

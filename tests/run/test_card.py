@@ -4,6 +4,7 @@ import torch
 
 from helpers.run.card import limit_memory
 from helpers.run.launch import RankFailed, launch
+from helpers.run.request import INSIDE
 
 MiB = 2**20
 
@@ -30,6 +31,12 @@ def test_the_limit_ends_with_the_run():
 
 
 @pytest.mark.parametrize("nonsense", [0, -1, float("nan")])
-def test_nonsense_is_refused(nonsense):
+def test_nonsense_is_refused(nonsense, monkeypatch):
+    monkeypatch.setenv(INSIDE, "0")
     with pytest.raises(ValueError, match="num_bytes is above 0"):
         limit_memory(nonsense)
+
+
+def test_the_notebook_itself_is_never_limited():
+    with pytest.raises(ValueError, match="here it would limit the notebook for good"):
+        limit_memory(MiB)

@@ -1,9 +1,16 @@
 """Whatever a rank does wrong, the message names it, in time, and nothing is left."""
+import contextlib
+import os
 import re
+import signal
+import sys
+import threading
 import time
 
 import psutil
 import pytest
+import torch
+import torch.distributed as dist
 
 from helpers.run.launch import RankFailed, RankHung, launch
 from tests.run import programs
@@ -106,7 +113,7 @@ def test_a_hang_shows_line_collective_and_number_of_each_rank():
 def test_a_hang_in_python_shows_its_line():
     message = said(RankHung, programs.hangs_in_python, 2, timeout_s=1)
     assert re.search(r"rank 1 has made no call of torch.distributed\n    File .*, line \d+, in hangs_in_py", message)
-    assert "Look at rank 1 first: it has started 0 collective calls, another rank 1." in message
+    assert "Look at rank 1 first. Collective calls that it has started: 0; another rank: 1." in message
 
 
 def test_a_deadlock_of_sends_shows_both():
@@ -150,3 +157,106 @@ def test_two_runs_at_once_do_not_meet():
     with ThreadPoolExecutor(2) as pool:
         runs = pool.map(lambda factor: launch(programs.sums, 2, factor=factor).results, [1, 2, 3, 4, 5, 6])
     assert list(runs) == [[11.0 * f] * 2 for f in (1, 2, 3, 4, 5, 6)]
+
+
+def test_the_count_of_collectives_is_kept_through_other_calls():
+    """Rank 0 has made as many collectives as rank 1, and then waits in a receive."""
+    def program(rank, world_size):
+        for _ in range(3):
+            dist.all_reduce(torch.ones(1))
+        if rank == 0:
+            dist.recv(torch.ones(1), 1)
+        else:
+            time.sleep(60)
+
+    message = said(RankHung, program, 2, timeout_s=1)
+    assert "waits in recv (point-to-point call 1; 3 collectives so far)" in message
+    assert "Look at rank" not in message
+
+
+def test_calls_of_a_group_are_not_counted_against_those_outside():
+    def program(rank, world_size):
+        group = dist.new_group([1, 2])
+        if rank == 1:
+            time.sleep(60)
+        if rank == 2:
+            dist.all_reduce(torch.ones(1), group=group)
+
+    message = said(RankHung, program, 3, timeout_s=1)
+    assert "rank 2 waits in all_reduce (collective 1, of a group)" in message
+    assert "only its ranks must make them" in message
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_an_exception_that_cannot_be_printed_is_named():
+    def program(rank, world_size):
+        raise Unspeakable
+
+    assert "rank 0 of 1 raised" in said(RankFailed, program, 1)
+    assert "Unspeakable" in said(RankFailed, program, 1)
+
+
+@pytest.mark.parametrize("close", [lambda: sys.stdout.close(), lambda: setattr(sys, "stdout", None)])
+def test_a_program_may_close_its_output(close):
+    def program(rank, world_size):
+        close()
+        return rank
+
+    assert launch(program, 2).results == [0, 1]
+
+
+def test_deep_recursion_is_shown_in_a_few_lines():
+    def down():
+        down()
+
+    def program(rank, world_size):
+        down()
+
+    message = said(RankFailed, program, 1)
+    assert "RecursionError" in message
+    assert "more lines ..." in message
+    assert len(message.splitlines()) < 20
+
+
+def test_a_cause_is_told_and_a_long_error_is_cut():
+    def program(rank, world_size):
+        try:
+            {}["key"]
+        except KeyError as error:
+            raise ValueError("x" * 100_000) from error
+
+    message = said(RankFailed, program, 1)
+    assert "caused by KeyError: 'key'" in message
+    assert len(message) < 4000
+
+
+def test_a_bare_assert_is_no_empty_sentence():
+    def program(rank, world_size):
+        raise AssertionError
+
+    assert said(RankFailed, program, 1).startswith("rank 0 of 1 raised AssertionError\n")
+
+
+def test_a_real_time_signal_is_told_by_its_number():
+    def program(rank, world_size):
+        os.kill(os.getpid(), 40)
+
+    assert "rank 0 of 1 was killed by signal 40" in said(RankFailed, program, 1)
+
+
+def test_a_second_interrupt_waits_for_the_clean_up(tmp_path):
+    """As when somebody presses Ctrl-C twice: both come, and nothing is left."""
+    def program(rank, world_size):
+        time.sleep(60)
+
+    for delay_s in (0.3, 0.31, 0.35):
+        for after_s in (0.3, delay_s):
+            threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with contextlib.suppress(KeyboardInterrupt):            # the second one may come after the first was raised
+            launch(program, 2)
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(0.5)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from helpers.run import forks
-from helpers.run.launch import launch
+from helpers.run.launch import RankFailed, launch
 from tests.run import programs
 
 
@@ -97,7 +97,53 @@ def test_ranks_find_torch_already_imported():
     assert launch(program, 2).results == [True, True]
 
 
+def test_a_rank_may_have_workers_of_its_own():
+    def program(rank, world_size):
+        from torch.utils.data import DataLoader
+
+        return sorted(int(x) for batch in DataLoader(range(6), num_workers=2) for x in batch)
+
+    assert launch(program, 2).results == [[0, 1, 2, 3, 4, 5]] * 2
+
+
+def test_a_copy_that_a_program_makes_of_itself_does_not_answer_for_it():
+    def program(rank, world_size):
+        import os
+
+        return "child" if os.fork() == 0 else "parent"
+
+    assert launch(program, 2).results == ["parent"] * 2
+
+
+def test_ranks_and_runs_draw_different_numbers():
+    """As new processes would; a copy of the fork server would draw what it would."""
+    def program(rank, world_size):
+        import numpy
+
+        return numpy.random.rand()
+
+    assert len({*launch(program, 2).results, *launch(program, 2).results}) == 4
+
+
+def test_a_program_may_leave_its_group():
+    def program(rank, world_size):
+        dist.all_reduce(torch.ones(1))
+        dist.destroy_process_group()
+        return rank
+
+    assert launch(program, 2).results == [0, 1]
+
+
+def test_a_launch_inside_a_rank_is_refused():
+    def program(rank, world_size):
+        launch(programs.sums, 2)
+
+    with pytest.raises(RankFailed, match="launch cannot be called inside a rank program"):
+        launch(program, 1)
+
+
 @pytest.mark.parametrize(("call", "says"), [
+    (lambda: launch(max, 2), "launch calls program"),
     (lambda: launch(programs.sums, 0), "world_size is a whole number from 1 to 64, not 0"),
     (lambda: launch(programs.sums, 65), "not 65"),
     (lambda: launch(programs.sums, 2.0), "not 2.0"),

@@ -1,5 +1,6 @@
 """The meters count what the kernel counts: bytes of collectives, of DDP and FSDP, on the wire and in memory."""
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -84,9 +85,50 @@ def test_a_plain_socket_is_counted_to_the_byte():
     assert (counted.sent, counted.received, counted.counted_by) == (12_345, 12_345, "kernel")
 
 
-def test_without_the_kernels_count_the_calls_are_added_up(monkeypatch):
-    monkeypatch.setattr(meters.sys, "platform", "darwin")
-    assert meters.wire_total().counted_by == "calls"
+def test_without_the_kernels_count_the_calls_are_added_up():
+    """What macOS sees: the sizes of the tensors given, in the direction of the call."""
+    def program(rank, world_size):
+        meters.sys = SimpleNamespace(platform="darwin")
+        tensor, other = torch.ones(10), 1 - rank
+        with meters.wire() as one_way:
+            dist.send(tensor, 1) if rank == 0 else dist.recv(tensor, 0)
+        with meters.wire() as both_ways:
+            for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, tensor, other),
+                                                dist.P2POp(dist.irecv, torch.ones(20), other)] if rank == 0 else
+                                               [dist.P2POp(dist.irecv, torch.ones(10), other),
+                                                dist.P2POp(dist.isend, torch.ones(20), other)]):
+                work.wait()
+        with meters.wire() as together:
+            dist.all_reduce(tensor)
+        return one_way, both_ways, together
+
+    first, second = launch(program, 2).results
+    assert [(w.sent, w.received) for w in first] == [(40, 0), (40, 80), (40, 40)]
+    assert [(w.sent, w.received) for w in second] == [(0, 40), (80, 40), (40, 40)]
+    assert first[0].counted_by == "calls"
+
+
+def test_a_destroyed_group_keeps_its_bytes():
+    """Scripts for torchrun end with destroy_process_group, which closes the sockets and their counters."""
+    def program(rank, world_size):
+        group = dist.new_group([0, 1])
+        dist.all_reduce(torch.ones(1_000_000), group=group)
+        dist.destroy_process_group(group)
+        dist.all_reduce(torch.ones(1_000_000))
+        dist.destroy_process_group()
+
+    assert [w.sent for w in launch(program, 2).wire] == [pytest.approx(8e6, rel=0.01)] * 2
+
+
+def test_sparse_and_fake_tensors_are_counted_by_what_they_hold():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    before = meters.live_tensor_bytes()
+    sparse = torch.sparse_coo_tensor([[0, 1]], torch.ones(2), (1000,), check_invariants=True)
+    with FakeTensorMode():
+        fake = torch.empty(1000)
+    assert meters.live_tensor_bytes() - before == 2 * 8 + 2 * 4
+    del sparse, fake
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
