@@ -24,6 +24,8 @@ def main() -> int:
 def _release(root: Path) -> int:
     from helpers.grade.release import release
 
+    if not (root / "solutions").exists():
+        raise ValueError("there are no solutions/ here to make a release from: this is a student's copy of the course")
     for notebook in release(root):
         print(notebook.relative_to(root))
     return 0

@@ -37,7 +37,8 @@ def run(what: str, result: dict) -> None:
     if not result["success"]:
         said = [line for line in (result.get("log") or "").splitlines() if not line.startswith("[INFO]")]
         causes = [line.strip() for line in said if re.match(r"\s*[\w.]*(Error|Exception|Interrupt)\b", line)]
-        raise GradingFailed(f"{what}: {causes[-1] if causes else result.get('error')}\n" + "\n".join(said))
+        last = (result.get("error") or "nbgrader does not say why").strip().splitlines()[-1]
+        raise GradingFailed(f"{what}: {causes[-1] if causes else last}\n" + "\n".join(said))
 
 
 def assignments(root: Path) -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 
+from helpers import checks
 from helpers.grade.course import GradingFailed, api, assignments, run
 from helpers.grade.sandbox import sandbox
 
@@ -56,46 +57,71 @@ def grade(root: Path, shut_in: bool = False) -> list[Mark]:
 def _grade(course, root: Path, student: str, assignment: str) -> Mark:
     try:
         suspicions = _look_at_cells(root, student, assignment)
-        if not _graded_before(root, student, assignment):
+        if not _is_graded(course, root, student, assignment):
             run(f"{student}'s {assignment}", course.autograde(assignment, student, force=True, create=True))
-            _graded_before(root, student, assignment, note=True)
+            _note_graded(root, student, assignment)
         run(f"feedback for {student}", course.generate_feedback(assignment, student, force=True))
     except (GradingFailed, ValueError) as failure:
-        return Mark(student, assignment, None, 0, True, str(failure))
+        return Mark(student, assignment, None, 0, False, str(failure))
     with Gradebook(course.coursedir.db_url) as book:
-        try:
-            submission = book.find_submission(assignment, student)
-        except MissingEntry:
-            return Mark(student, assignment, None, 0, True, "nbgrader has no record of it")
+        submission = book.find_submission(assignment, student)
         return Mark(student, assignment, submission.score, submission.max_score, submission.needs_manual_grade,
                     look_at=suspicions)
 
 
-def _graded_before(root: Path, student: str, assignment: str, note: bool = False) -> bool:
-    """Whether this very notebook was graded against this very source; with `note`, from now on it was."""
-    files = [root / "grading/submitted" / student / assignment, root / "solutions" / assignment]
-    content = b"".join((folder / f"{assignment}.ipynb").read_bytes() for folder in files)
-    mark, digest = root / "grading/done" / f"{student}-{assignment}", hashlib.sha256(content).hexdigest()
-    if note:
-        mark.parent.mkdir(exist_ok=True)
-        mark.write_text(digest)
-    return mark.exists() and mark.read_text() == digest
+def _is_graded(course, root: Path, student: str, assignment: str) -> bool:
+    """Whether this very notebook was graded by these very checks, and the gradebook still knows."""
+    note = _note(root, student, assignment)
+    if not note.exists() or note.read_text() != _digest(root, student, assignment):
+        return False
+    with Gradebook(course.coursedir.db_url) as book:
+        try:
+            return book.find_submission(assignment, student) is not None
+        except MissingEntry:
+            return False
+
+
+def _note_graded(root: Path, student: str, assignment: str) -> None:
+    note = _note(root, student, assignment)
+    note.parent.mkdir(exist_ok=True)
+    note.write_text(_digest(root, student, assignment))
+
+
+def _note(root: Path, student: str, assignment: str) -> Path:
+    return root / "grading/done" / f"{student}-{assignment}"
+
+
+def _digest(root: Path, student: str, assignment: str) -> str:
+    """Of all that a mark depends on: the submission, the source, the checks, the settings."""
+    files = [root / "grading/submitted" / student / assignment / f"{assignment}.ipynb",
+             root / "solutions" / assignment / f"{assignment}.ipynb", root / "nbgrader_config.py",
+             *sorted(Path(checks.__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _look_at_cells(root: Path, student: str, assignment: str) -> str:
-    """Refuse copied cells, which nbgrader answers with advice to update; name cells that do odd things."""
+    """Refuse what nbgrader would stumble over, copied cells among it; name unlocked cells that do odd things."""
     notebook = root / "grading/submitted" / student / assignment / f"{assignment}.ipynb"
     if not notebook.exists():
         raise ValueError(f"{student} has handed in no {assignment}.ipynb")
     seen, odd = set(), []
-    for cell in nbformat.read(notebook, 4).cells:
-        name, locked = (cell.metadata.get("nbgrader", {}).get(key) for key in ("grade_id", "locked"))
+    for cell in _cells(notebook):
+        name, locked = ((cell.metadata.get("nbgrader") or {}).get(key) for key in ("grade_id", "locked"))
         if name in seen:
             raise ValueError(f"cell {name!r} stands twice in the notebook: delete the copy, then grade again")
         seen |= {name} if name else set()
         if cell.cell_type == "code" and not locked and (found := ODD.search(cell.source)):
             odd.append(f"{name or cell.get('id', 'a cell')}: {found.group()}")
     return "; ".join(odd)
+
+
+def _cells(notebook: Path) -> list:
+    try:
+        read = nbformat.read(notebook, 4)
+        nbformat.validate(read)
+        return read.cells
+    except Exception as error:                  # nbformat raises whatever the file makes it stumble over
+        raise ValueError(f"{notebook.name} cannot be read as a notebook: {str(error).splitlines()[0][:200]}") from None
 
 
 def _export(root: Path, marks: list[Mark]) -> None:

@@ -16,7 +16,7 @@ TELLING = 15                    # a shorter line says nothing: `return`, `else:`
 
 
 def release(root: Path) -> list[Path]:
-    """Write exercises/ anew and return its notebooks; the same solutions give the same bytes.
+    """Write exercises/ anew and return its files; the same solutions give the same bytes.
 
     nbgrader works in a folder of its own, so that neither a gradebook nor a
     half-written notebook is left here when it fails.
@@ -25,28 +25,29 @@ def release(root: Path) -> list[Path]:
         copy = Path(name)
         shutil.copytree(root / "solutions", copy / "solutions")
         shutil.copy(root / "nbgrader_config.py", copy)
-        course, made = api(copy), []
+        course = api(copy)
         for assignment in assignments(copy):
             run(f"releasing {assignment}", course.generate_assignment(assignment, force=True, create=True))
-            made.append(copy / "exercises" / assignment / f"{assignment}.ipynb")
         if found := leaks(copy):
             raise ValueError("a release would give answers away:\n" + "\n".join(found))
-        for notebook in made:
-            target = root / notebook.relative_to(copy)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(notebook, target.with_suffix(".partial"))
-            target.with_suffix(".partial").rename(target)
-    return [root / notebook.relative_to(copy) for notebook in made]
+        made = [file.relative_to(copy) for file in sorted((copy / "exercises").rglob("*")) if file.is_file()]
+        shutil.rmtree(root / "exercises.old", ignore_errors=True)
+        shutil.copytree(copy / "exercises", root / "exercises.new")
+    if (root / "exercises").exists():
+        (root / "exercises").rename(root / "exercises.old")
+    (root / "exercises.new").rename(root / "exercises")
+    shutil.rmtree(root / "exercises.old", ignore_errors=True)
+    return [root / file for file in made]
 
 
 def leaks(root: Path) -> list[str]:
     """Each line of exercises/ that stands between markers in solutions/, or is a marker itself."""
-    found = []
+    found, hidden = [], sorted(secrets(root))
     for released in sorted((root / "exercises").rglob("*")):
         if released.is_file() and ".ipynb_checkpoints" not in released.parts:
             text = _text(released)
             found += [f"{released.relative_to(root)}: marker {m.group()}" for m in MARKERS.finditer(text)]
-            found += [f"{released.relative_to(root)}: {line}" for line in sorted(secrets(root))
+            found += [f"{released.relative_to(root)}: {line}" for line in hidden
                       if line in {shown.strip() for shown in text.splitlines()}]
     return found
 

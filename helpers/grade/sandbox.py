@@ -1,7 +1,7 @@
 """Grade in a kernel that cannot see what is none of its business.
 
 Under bubblewrap (Linux) the kernel has no network, sees no process but its own
-and no solutions, gradebook or other submission, and can write nowhere but in a
+and no solutions (in git's history neither), gradebook or other submission, and can write nowhere but in a
 folder that is thrown away.  Whatever it starts ends with it.  nbgrader itself
 stays outside.
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from traitlets.config import Config
 
 KERNEL = "graded"
-UNSEEN = ("solutions", "sources/exercises", "grading", "tests")
+UNSEEN = ("solutions", "sources/exercises", "grading", "tests", "build", ".git")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from helpers.grade.course import api
-from helpers.grade.grade import _grade, _graded_before, grade
+from helpers.grade.grade import _grade, _is_graded, grade
 from tests.grade.course import SET, answered, new_course, release_notebook, solution_notebook, submit
 
 DIVIDES_ALL = "def bytes_per_rank(params, ranks, stage, recipe):\n    return params * sum(recipe.values()) / ranks"
@@ -50,6 +50,13 @@ SUBMISSIONS = {
 }
 
 
+MALFORMED = {
+    "empty": "", "list": "[]", "object": "{}", "text": '"x"', "old": '{"nbformat": 1}',
+    "null": '{"cells": [{"cell_type": "code", "id": "a", "metadata": {"nbgrader": null}, "source": "", "outputs": [], '
+            '"execution_count": null}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+}
+
+
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
     """All submissions, graded once: the marks by student, and the course's folder."""
@@ -68,6 +75,9 @@ def graded(tmp_path_factory):
     copied = release_notebook()
     copied.cells.append(next(cell for cell in copied.cells if cell.id == "table"))
     submit(course, "copies", copied)
+    for student, content in MALFORMED.items():
+        submit(course, student, release_notebook())
+        (course / "grading/submitted" / student / SET / f"{SET}.ipynb").write_text(content)
     return {mark.student: mark for mark in grade(course)}, course
 
 
@@ -109,8 +119,18 @@ def test_warnings_and_prints_on_stderr_cost_no_points(graded):
 
 def test_a_submission_that_kills_its_kernel_stops_nobody_else(graded):
     mark = graded[0]["dies"]
-    assert mark.score is None or mark.score == 0
-    assert graded[0]["full"].score == 18
+    assert (mark.score, mark.by_hand) == (None, False)
+    assert "kernel died" in mark.trouble.lower() or "DeadKernelError" in mark.trouble
+
+
+@pytest.mark.parametrize("student", [name for name in MALFORMED if name != "null"])
+def test_what_is_no_notebook_stops_nobody_else(graded, student):
+    assert graded[0][student].score is None
+    assert "cannot be read as a notebook" in graded[0][student].trouble
+
+
+def test_a_cell_with_odd_metadata_stops_nobody_else(graded):
+    assert graded[0]["null"].score in (None, 0)
 
 
 def test_a_copied_cell_is_named(graded):
@@ -146,16 +166,20 @@ def test_marks_by_hand_survive_another_grading(graded):
     assert (again.score, again.by_hand) == (19.5, False)
 
 
-def test_a_submission_is_executed_again_only_when_it_or_its_source_has_changed(graded):
+def test_a_submission_is_executed_again_when_anything_it_depends_on_has_changed(graded):
     _, course = graded
-    assert _graded_before(course, "blank", SET)
-    notebook = course / "grading/submitted/blank" / SET / f"{SET}.ipynb"
-    text = notebook.read_text()
-    notebook.write_text(text + " ")
-    assert not _graded_before(course, "blank", SET)
-    notebook.write_text(text)
-    assert _graded_before(course, "blank", SET)
-    assert not _graded_before(course, "dies", SET)
+    known = api(course)
+    assert _is_graded(known, course, "blank", SET)
+    assert not _is_graded(known, course, "dies", SET)
+    for changed in (course / "grading/submitted/blank" / SET / f"{SET}.ipynb", course / "nbgrader_config.py",
+                    course / "solutions" / SET / f"{SET}.ipynb"):
+        text = changed.read_text()
+        changed.write_text(text + " ")
+        assert not _is_graded(known, course, "blank", SET)
+        changed.write_text(text)
+    assert _is_graded(known, course, "blank", SET)
+    known.coursedir.db_url = f"sqlite:///{course}/grading/another.db"
+    assert not _is_graded(known, course, "blank", SET)
 
 
 def test_the_command_says_what_is_missing(tmp_path):

@@ -31,6 +31,15 @@ def test_a_release_leaves_no_gradebook_behind(course):
     assert {p.name for p in course.iterdir()} == {"exercises", "nbgrader_config.py", "solutions"}
 
 
+def test_a_retired_set_goes_and_data_beside_a_solution_comes_along(tmp_path):
+    course = new_course(tmp_path)
+    (course / "exercises/00_retired").mkdir(parents=True)
+    (course / "solutions" / SET / "figures.csv").write_text("1,2")
+    release(course)
+    assert {str(p.relative_to(course)) for p in (course / "exercises").rglob("*") if p.is_file()} == {
+        f"exercises/{SET}/{SET}.ipynb", f"exercises/{SET}/figures.csv"}
+
+
 def test_nothing_leaks_from_the_committed_exercises():
     assert leaks(ROOT) == []
 
