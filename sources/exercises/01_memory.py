@@ -71,6 +71,7 @@ from helpers.checks import memory as check
 
 check.check_smallest(smallest)
 
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "smallest-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>How many bytes a parameter does each recipe have?</details>
 # <details><summary>Hint 2</summary>Divide the whole state by the budget. What do you do with the fraction?</details>
@@ -114,6 +115,7 @@ def bytes_per_rank(params, ranks, stage, recipe):
     return sum(params * num_bytes / (ranks if stage >= sharded_from.get(term, 1) else 1)
                for term, num_bytes in recipe.items())
     ### END SOLUTION
+
 
 # %% id="bytes-try"
 # Try it: bytes of one parameter under DDP.
@@ -162,6 +164,7 @@ from helpers.checks import memory as check
 
 check.check_mistake(wrong_term, right_gb)
 
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mistake-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Work out each row yourself: bytes a parameter, and whether stage 1 shards it.</details>
 # <details><summary>Hint 2</summary>Which terms does the optimizer alone need?</details>
@@ -187,6 +190,7 @@ def most_layers(card_bytes, ranks, layer_params, other_params, reserve_bytes):
     left = card_bytes - reserve_bytes - 4 * layer_params
     return max(0, (left * ranks - 16 * other_params) // (16 * layer_params))
     ### END SOLUTION
+
 
 # %% id="layers-try"
 # Try it: 64 cards of 80 GiB, 20 GiB reserved, the layers of Llama 3.1 70B, which has 80 of them.
@@ -236,6 +240,7 @@ def measure(rank, world_size):
         optimizer.step()
     return grown.tensors
     ### END SOLUTION
+
 
 # %% id="measure-try"
 # Try it: MiB on each of two ranks.

@@ -85,13 +85,13 @@ check_environment()
 # %%
 guess = None  # MB
 
+
 # %% [markdown]
 # ## Run
 #
 # A **rank program** is a plain function that takes its rank and the world size.
 # `launch` starts the processes, waits for all, and shows what each printed.
 # Here is the same cell on 1, 2 and 4 ranks.
-
 
 # %%
 def hello(rank, world_size):
@@ -117,13 +117,13 @@ def look(rank, world_size):
 print("by rank:  ", launch(look, 3).results)
 print("notebook: ", seen)
 
+
 # %% [markdown]
 # No rank saw what another one had appended, and the notebook's list is still empty.
 # What a rank **returns** comes home; all else stays with it.
 #
 # So data must be sent.
 # Rank $r$ gives $10^r$ here, so that each digit of the sum says how often one rank was added.
-
 
 # %%
 def add_up(rank, world_size):
@@ -133,6 +133,7 @@ def add_up(rank, world_size):
 
 
 launch(add_up, 4).results
+
 
 # %% [markdown]
 # Every digit is 1: each rank was added once, and every rank has the sum.
@@ -148,7 +149,6 @@ launch(add_up, 4).results
 #
 # Now the 4 MB.
 # `run.wire` holds what the operating system's kernel counted on the sockets of each rank.
-
 
 # %%
 def add_up_4_mb(rank, world_size):
@@ -210,13 +210,13 @@ from helpers.compare.widgets import all_reduce_explorer
 
 all_reduce_explorer()
 
+
 # %% [markdown]
 # ## Break it
 #
 # Ranks depend on each other, so they fail together.
 # When one rank raises, the others wait for it in vain, and their errors are about a lost connection.
 # The art is to find the first one.
-
 
 # %% tags=["raises-exception"]
 def one_fails(rank, world_size):
@@ -226,12 +226,12 @@ def one_fails(rank, world_size):
 
 launch(one_fails, 4)
 
+
 # %% [markdown]
 # The message has the rank that failed first, its line, and who followed.
 #
 # Worse than an error is silence.
 # Here each of two ranks sends before it receives, and gloo's `send` returns only when the other one receives.
-
 
 # %% tags=["raises-exception"]
 def both_send_first(rank, world_size):
@@ -242,12 +242,12 @@ def both_send_first(rank, world_size):
 
 launch(both_send_first, 2, timeout_s=1)
 
+
 # %% [markdown]
 # Without a deadline this would wait for ever.
 # `launch` stopped it after `timeout_s` seconds and asked each rank where it was: the call, its number, the line.
 # Both are in `send`, so nobody receives.
 # The cure is an order in which one receives while the other sends.
-
 
 # %%
 def one_sends_first(rank, world_size):
@@ -263,10 +263,10 @@ def one_sends_first(rank, world_size):
 
 launch(one_sends_first, 2).results
 
+
 # %% [markdown]
 # Worse than silence is a wrong answer.
 # Here both ranks sum an `a` and a `b`, but in another order.
-
 
 # %%
 def other_order(rank, world_size):

@@ -100,12 +100,12 @@ state_table(on_16 | on_64)
 # %%
 guess = None  # MiB
 
+
 # %% [markdown]
 # ## Run
 #
 # `memory()` measures by how much a rank grows, in two ways: the tensors that Python can reach, and the private memory that the system's kernel has given to the process.
 # Both are read when its block ends.
-
 
 # %%
 def train(rank, world_size, how):
@@ -276,13 +276,13 @@ from helpers.compare.widgets import memory_explorer
 
 memory_explorer()
 
+
 # %% [markdown]
 # ## Break it
 #
 # `limit_memory` gives each rank a small memory of its own; beyond it, torch fails as it does on a full card.
 # On two ranks the model needs 160 MiB of state and 40 of buckets under DDP, 80 MiB and a few under FSDP.
 # Let the card have 150 MiB.
-
 
 # %% tags=["raises-exception"]
 def on_a_small_card(rank, world_size, how):
