@@ -26,7 +26,8 @@ def pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwar
     try:
         inspect.signature(program).bind(0, world_size, *args, **kwargs)
     except (TypeError, ValueError) as error:             # ValueError: a built-in function, which has no signature
-        raise BadValue(f"launch calls program(rank, world_size, ...) with what else you gave it; {error}") from None
+        why = str(error) or "it tells no signature"
+        raise BadValue(f"launch calls program(rank, world_size, ...) with what else you gave it; {why}") from None
     try:
         return parcel.pack((program, args, kwargs))
     except Exception as error:

@@ -69,7 +69,7 @@ ODD = [
     (odd.returns_what_cannot_be_printed, "something of type PrintsNothingOfItself; the number of bytes is asked for"),
     (odd.returns_what_has_no_module, "of type HasNoModule; the number of bytes is asked for"),
     (odd.prints_17_mb_of_blanks, "printed more than 17 MB and was stopped"),
-    pytest.param(answers_odd.HasNoSignature(), "cannot be launched", id="has_no_signature"),
+    pytest.param(answers_odd.HasNoSignature(), "launch calls program(rank, world_size, ...)", id="has_no_signature"),
     pytest.param(answers_odd.PrintsNothingOfItself(), "WRONG", id="cannot_be_printed"),
     pytest.param(10**5000, "WRONG", id="is_a_number_of_5000_digits"),
 ]
