@@ -1,7 +1,8 @@
 """Run a learner's function in another process, which it can break without harm.
 
 An endless loop, an `os._exit` or a crash ends that process only.  Exercises ask
-for what `helpers.predict` computes, so over there it cannot be imported.
+for what `helpers.predict` and `helpers.compare` compute, so over there they
+cannot be imported.
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from helpers.run import parcel
 from helpers.run.launch import RankFailed, RankHung, launch
 
 SIMPLE = (type(None), bool, int, float, str)
+FORBIDDEN = ("helpers.predict", "helpers.compare")
 DEADLINE_S = 20.0               # of all cases together; they take milliseconds
 
 
@@ -42,7 +44,8 @@ def answers(function: object, cases: list[dict]) -> list[object]:
 
 
 def _answer(rank: int, world_size: int, sent: bytes, cases: list[dict]) -> list[object]:
-    sys.modules["helpers.predict"] = None               # from now on, importing it raises
+    for name in FORBIDDEN:
+        sys.modules[name] = None                        # from now on, importing it raises
     try:
         function = pickle.loads(sent)
     except ModuleNotFoundError as error:
@@ -63,6 +66,6 @@ def _try(function, case: dict) -> object:
 def _words(error: BaseException) -> str:
     if isinstance(error, NotImplementedError):
         return "is not written yet"
-    if isinstance(error, ModuleNotFoundError) and "helpers.predict" in str(error):
-        return "uses helpers.predict, which this exercise asks you to do without"
+    if isinstance(error, ModuleNotFoundError) and (used := [name for name in FORBIDDEN if name in str(error)]):
+        return f"uses {used[0]}, which this exercise asks you to do without"
     return f"raised {type(error).__name__}: {str(error)[:2 * MOST_SHOWN]}"

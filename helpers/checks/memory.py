@@ -67,12 +67,12 @@ def _smallest_verdict(name: str, value: object) -> Verdict:
 
 
 def check_mistake(wrong_term: object, right_gb: object) -> float:
-    """2 points: the wrong row in a ledger of 30 billion parameters under ZeRO-1 on 16 ranks, and the right sum."""
+    """2 points: the wrong row in a table of 30 billion parameters under ZeRO-1 on 16 ranks, and the right sum."""
     def held(stage: int) -> float:
         return state_bytes(30e9, 16, stage) / GB
 
     mistakes = {
-        "is what the ledger says, and that is stage 2's": held(2),
+        "is what the table says, and that is stage 2's": held(2),
         "is DDP's size; stage 1 shards the optimizer's terms": held(0),
         "shards everything; stage 1 keeps some terms whole": held(3),
         "is the wrong row alone; the sum is asked for": 60,
@@ -81,7 +81,7 @@ def check_mistake(wrong_term: object, right_gb: object) -> float:
         "is the sum over all ranks; one rank's share is asked for": held(1) * 16,
     }
     return score([_term_verdict(wrong_term), number_verdict(1, "the right sum", right_gb, held(1), mistakes)],
-                 "With sharded gradients it is stage 2's ledger; stage 1 shards only what the optimizer keeps.")
+                 "With sharded gradients it is stage 2's table; stage 1 shards only what the optimizer keeps.")
 
 
 def _term_verdict(term: object) -> Verdict:
@@ -97,7 +97,7 @@ def _term_verdict(term: object) -> Verdict:
         return Verdict(1, what, f"{shown(term)} is right: the optimizer keeps it, and stage 1 shards that")
     if words == ["parameter"]:
         return Verdict(1, what, "the parameters are right: stage 1 keeps them whole on every rank")
-    return Verdict(1, what, f"{shown(term)} is no row of the ledger; name one as it stands there")
+    return Verdict(1, what, f"{shown(term)} is no row of the table; name one as it stands there")
 
 
 def _dict_with(answer: object, names: list[str]) -> dict:

@@ -41,7 +41,6 @@ MODELS = (
     Model("ZeRO 7.5B", 7.5e9, 0, "ZeRO, arXiv:1910.02054, figure 1"),
     Model("Llama 3.1 8B", 8_030_261_248, _llama_block(4096, 14336, 32, 8),
           "Llama 3, arXiv:2407.21783, table 3: 32 layers, hidden 4096"),
-    Model("13B", 13e9, 0, "this course's exercise"),
     Model("70B", 70e9, 0, "this course's example"),
     Model("Llama 3.1 70B", 70_553_706_496, _llama_block(8192, 28672, 64, 8),
           "Llama 3, arXiv:2407.21783, table 3: 80 layers, hidden 8192"),

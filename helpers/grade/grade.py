@@ -25,8 +25,8 @@ from helpers.grade.course import GradingFailed, api, assignments, run
 from helpers.grade.sandbox import sandbox
 
 # What no answer needs, but somebody who works on the checks and not on the exercise: a person should look.
-ODD = re.compile(r"helpers\.(checks|predict|grade)|sys\.modules|builtins|get_ipython|__eq__|__class__|gc\.get_objects|"
-                 r"solutions/|gradebook|\bpoints\s*=|\bcheck\w*\s*=|subprocess|os\.(system|fork|_exit)|ctypes")
+ODD = re.compile(r"helpers\.(checks|predict|compare|grade)|sys\.modules|builtins|get_ipython|__eq__|__class__|"
+                 r"gc\.get_objects|solutions/|gradebook|\bpoints\s*=|\bcheck\w*\s*=|subprocess|os\.(system|fork|_exit)|ctypes")
 
 
 @dataclass(frozen=True)

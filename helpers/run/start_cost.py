@@ -21,7 +21,7 @@ import torch.multiprocessing as mp
 from helpers.run.launch import launch
 
 
-def all_reduce_once(rank: int, world_size: int) -> float:
+def add_up(rank: int, world_size: int) -> float:
     """The program: the sum of 10**rank over all ranks."""
     tensor = torch.tensor([10.0**rank])
     dist.all_reduce(tensor)
@@ -30,7 +30,7 @@ def all_reduce_once(rank: int, world_size: int) -> float:
 
 def launch_seconds(world_size: int) -> float:
     """Wall time of one `launch`, in seconds."""
-    return launch(all_reduce_once, world_size).wall_s
+    return launch(add_up, world_size).wall_s
 
 
 def spawn_seconds(world_size: int) -> float:
@@ -53,11 +53,11 @@ def _spawned(rank: int, world_size: int, rendezvous: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=world_size,
                             timeout=timedelta(seconds=60))
-    all_reduce_once(rank, world_size)
+    add_up(rank, world_size)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":                      # what torchrun runs
     dist.init_process_group("gloo")
-    all_reduce_once(dist.get_rank(), dist.get_world_size())
+    add_up(dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()

@@ -7,7 +7,7 @@
 # Checks say which property is right and what is wrong with the others, as often as you like.
 # The grader runs some more cases than you see.
 #
-# Work with pencil and Python. `helpers.predict` knows most answers, so it is not allowed here; the rest of `helpers` is.
+# Work with pencil and Python. `helpers.predict` and `helpers.compare` know most answers, so they are not allowed here; the rest of `helpers` is.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -152,7 +152,7 @@ points
 # One row is wrong. Which one, and what is the right sum, in GB a rank?
 
 # %% nbgrader={"grade": false, "grade_id": "mistake", "locked": false, "schema_version": 3, "solution": true, "task": false}
-wrong_term = None  # its name, as it stands in the ledger
+wrong_term = None  # its name, as it stands in the table
 right_gb = None
 ### BEGIN SOLUTION
 wrong_term = "gradient"
@@ -257,5 +257,5 @@ points
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "measure-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>SGD with momentum keeps one number a parameter, in the parameter's own dtype.</details>
-# <details><summary>Hint 2</summary>Lesson 01 has a program that differs from yours in the optimizer only.</details>
+# <details><summary>Hint 2</summary>Lesson 01 has such a program, <code>train</code>: change the model's size, the batch, the optimizer, and what is returned.</details>
 # <details><summary>Hint 3</summary>Everything must still be alive when the block ends: model, gradients and optimizer.</details>

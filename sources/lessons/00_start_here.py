@@ -143,7 +143,7 @@ launch(add_up, 4).results
 #
 # ```python
 # dist.init_process_group("gloo")
-# all_reduce_once(dist.get_rank(), dist.get_world_size())
+# add_up(dist.get_rank(), dist.get_world_size())
 # dist.destroy_process_group()
 # ```
 #
@@ -323,7 +323,7 @@ launch(other_order, 2).results
 #
 # A rank is a process with a number; all ranks run one program and share nothing.
 # Data moves by collectives, which every rank must call in the same order, and `all_reduce` costs each rank less than twice its tensor.
-# When a run fails, look for the first failure, and when it hangs, for the ranks that are in different calls.
+# When a run fails, look for the first failure, and when it hangs, see in which call each rank waits, and who should have answered.
 #
 # **Pitfalls.** Expecting a variable of the notebook to change. A collective inside `if rank == 0`. Both sides sending first. Another order.
 #

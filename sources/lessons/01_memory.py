@@ -73,20 +73,21 @@ warm_up()
 #
 # Stage 0 is DDP: $16P$, whatever $N$ is. Stage 1 is $4P + 12P/N$, stage 2 is $2P + 14P/N$, stage 3 is $16P/N$.
 #
-# Here are 13 billion parameters on 16 ranks, beside a card of 24 GB, and 70 billion on 64.
+# Here are 70 billion parameters on 64 ranks, beside a card of 80 GB, and 13 billion on 16.
 
 # %%
 STAGES = {"DDP": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
 on_16 = {f"13B on 16, {name}": state_by_term(13e9, 16, stage) for name, stage in STAGES.items()}
 on_64 = {f"70B on 64, {name}": state_by_term(70e9, 64, stage) for name, stage in STAGES.items()}
-axes = memory_bars(on_16, limit_bytes=24 * GB, limit_name="24 GB")
-state_table(on_16 | on_64)
+axes = memory_bars(on_64, limit_bytes=80 * GB, limit_name="80 GB")
+state_table(on_64 | on_16)
 
 # %% [markdown]
-# The picture in words: each stage shards one more colour.
-# DDP's bar is 208 GB long; stages 1 and 2 still keep 26 GB of parameters on every rank, more than the card; stage 3 ends at 13 GB and leaves 11.
+# The picture in words: DDP's bar is 1,120 GB long.
+# Stage 1 makes three colours small (master, momentum, variance), stage 2 the gradient as well, and both keep 140 GB of parameters on every rank, more than the card.
+# Stage 3 makes all of them small: 17.5 GB.
 #
-# The table has 70 billion parameters, too: 1,120 GB on each rank under DDP, on 64 ranks or on a thousand, and 17.5 GB under stage 3 on 64.
+# DDP's bar would be as long on a thousand ranks.
 
 # %% [markdown]
 # ## Predict
@@ -145,7 +146,7 @@ predicted_vs_measured({f"DDP, N = {n}": (state + buckets, ddp[n].private) for n 
 # %% [markdown]
 # The formula here has 40 MiB more than the tensors: DDP collects gradients in **buckets** before it reduces them, a second copy of all gradients.
 # `gradient_as_bucket_view=True` makes the gradients live in the buckets, and saves it.
-# What is left, 2 to 4 MiB, is there whatever the model: threads, sockets, code that ran for the first time.
+# What is left, 1 to 3 MiB, is there whatever the model: threads, sockets, code that ran for the first time.
 
 # %% [markdown]
 # ## Predict
@@ -179,8 +180,8 @@ predicted_vs_measured({f"FSDP, N = {n}": (state_bytes(P, n, 3, fp32), fsdp[n].pr
                       unit="MiB")
 
 # %% [markdown]
-# $16P/N$, but for a few step counters.
-# (On 3 ranks it would be 0.2 % more: 1024 rows do not divide by 3, so FSDP pads.)
+# $16P/N$, but for a few hundred bytes.
+# (On 3 ranks the shares would differ by 0.3 %: 1024 rows do not divide by 3.)
 # The kernel counts a few MiB more, which do not shrink with $N$.
 #
 # During the step there is more: FSDP gathers what was sharded as one unit, one block of 4 MiB here, and frees it afterwards.
@@ -227,10 +228,10 @@ state_table(ledgers)
 #
 # **GB or GiB?**
 # Papers count 1 GB = $10^9$ bytes; a "24 GB" card has 24 GiB = $24 \cdot 2^{30}$ bytes, 7.4 % more.
-# Here is the first table again in GiB, the unit of `nvidia-smi`. Elsewhere this lesson takes the smaller reading, 24 GB.
+# Here is the first table in GiB, the unit of `nvidia-smi` and of the explorer below; the other tables are in GB.
 
 # %%
-state_table(on_16 | on_64, unit="GiB")
+state_table(on_64 | on_16, unit="GiB")
 
 # %% [markdown]
 # **How few ranks are enough** for 30 billion parameters on cards of 40 GB, under stage 3?
@@ -255,7 +256,7 @@ llama = specs.model("Llama 3.1 70B")
 # DDP's all-reduce moves $2P$ elements a step, times $(N-1)/N$.
 # ZeRO-1 and ZeRO-2 do it in two halves, with the optimizer's step between them: the same $2P$.
 # Stage 3 gathers the parameters for forward and again for backward, and reduces gradients: $3P$.
-# (Gloo shows $4P$ there, since its reduce-scatter moves as much as an all-reduce.)
+# Two implementations move more: gloo's reduce-scatter as much as an all-reduce, so stage 3 shows $4P$; and PyTorch's `ZeroRedundancyOptimizer` beside DDP $3P$, since it hands parameters out after DDP's whole all-reduce.
 #
 # | | DDP | ZeRO-1 | ZeRO-2 | ZeRO-3 |
 # |---|---|---|---|---|

@@ -103,9 +103,9 @@ def test_the_sentence_says_when_no_number_of_ranks_is_enough(lab, memory):
     expect(sentence).to_contain_text("stage 1 on 16 ranks")
     expect(sentence).to_contain_text(f"{4 * 70 + 12 * 70 / 16:.4g} GB")
     expect(sentence).to_contain_text("no number of ranks is enough")
-    choose(lab, memory.get_by_role("combobox", name="model"), [m.name for m in MODELS].index("13B"))
+    choose(lab, memory.get_by_role("combobox", name="model"), [m.name for m in MODELS].index("Llama 3.1 8B"))
     expect(sentence).to_contain_text("Smallest number of ranks for the model state alone: "
-                                     f"{math.floor(12 * 13e9 / (80 * 2**30 - 4 * 13e9)) + 1}.")
+                                     f"{math.floor(12 * 8.03e9 / (80 * 2**30 - 4 * 8.03e9)) + 1}.")
 
 
 def test_tab_visits_every_control_of_the_memory_explorer_in_reading_order_and_each_has_a_name(lab, memory):

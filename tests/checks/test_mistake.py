@@ -22,7 +22,7 @@ RIGHT_GB = 142.5                # 30 * (2 + 2 + 12 / 16)
 def test_the_wrong_row_and_the_right_sum_may_be_written_in_any_way(term, right_gb):
     points, words = outcome(check_mistake, term, right_gb)
     assert (points, "WRONG" in words) == (2.0, False)
-    assert "2 of 2 points. With sharded gradients it is stage 2's ledger" in words
+    assert "2 of 2 points. With sharded gradients it is stage 2's table" in words
 
 
 @pytest.mark.parametrize(("term", "says"), named({
@@ -31,18 +31,18 @@ def test_the_wrong_row_and_the_right_sum_may_be_written_in_any_way(term, right_g
     "names_the_momentum": ("Momentum", "is right: the optimizer keeps it, and stage 1 shards that"),
     "names_the_variance": ("variances", "is right: the optimizer keeps it, and stage 1 shards that"),
     "names_the_parameters": ("Parameters", "the parameters are right: stage 1 keeps them whole on every rank"),
-    "names_activations": ("activations", "'activations' of type str is no row of the ledger; name one as it stands"),
-    "names_the_sum": ("sum", "'sum' of type str is no row of the ledger"),
-    "names_two_rows": ("gradient, variance", "is no row of the ledger"),
+    "names_activations": ("activations", "'activations' of type str is no row of the table; name one as it stands"),
+    "names_the_sum": ("sum", "'sum' of type str is no row of the table"),
+    "names_two_rows": ("gradient, variance", "is no row of the table"),
     "names_the_master_and_more": ("master gradient", "'master gradient' of type str is right"),
-    "denies_it": ("not gradient", "'not gradient' of type str is no row of the ledger"),
-    "names_the_dtype_only": ("bf16", "is no row of the ledger"),
+    "denies_it": ("not gradient", "'not gradient' of type str is no row of the table"),
+    "names_the_dtype_only": ("bf16", "is no row of the table"),
     "gives_the_number_of_the_row": (2, "the name of a term is asked for, not 2 of type int"),
     "gives_a_list": (["gradient"], "the name of a term is asked for, not ['gradient'] of type list"),
     "gives_bytes": (b"gradient", "the name of a term is asked for, not b'gradient' of type bytes"),
     "true_for_everything": (TrueForEverything(), "the name of a term is asked for"),
-    "is_empty": ("", "is no row of the ledger"),
-    "is_long": ("gradient or " * 10**5, "... of type str is no row of the ledger"),
+    "is_empty": ("", "is no row of the table"),
+    "is_long": ("gradient or " * 10**5, "... of type str is no row of the table"),
     "is_not_started": (None, "the wrong row: nothing here yet"),
 }))
 def test_a_wrong_row_keeps_the_point_of_the_sum(term, says):
@@ -53,7 +53,7 @@ def test_a_wrong_row_keeps_the_point_of_the_sum(term, says):
 
 
 @pytest.mark.parametrize(("right_gb", "says"), named({
-    "repeats_the_ledger": (86.25, "86.25 is what the ledger says, and that is stage 2's"),
+    "repeats_the_ledger": (86.25, "86.25 is what the table says, and that is stage 2's"),
     "gives_the_size_under_ddp": (480, "480 is DDP's size; stage 1 shards the optimizer's terms"),
     "divides_everything": (30, "30 shards everything; stage 1 keeps some terms whole"),
     "gives_the_wrong_row_alone": (60, "60 is the wrong row alone; the sum is asked for"),

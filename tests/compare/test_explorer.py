@@ -17,24 +17,25 @@ def parts(box):
             "words": words, "picture": picture}
 
 
-EXERCISE = {"model_name": "13B", "ranks": 8, "card_name": "24 GB, GeForce RTX 4090"}
+def test_it_opens_on_a_model_that_fits():
+    words = parts(memory_explorer())["words"].value
+    assert "70B, 16 bytes per parameter, stage 3 on 16 ranks: 70 GB (65.19 GiB)" in words
+    assert "Smallest number of ranks for the model state alone: 14." in words
 
 
-def test_the_exercise_can_be_set_up_but_is_not_what_it_opens_on():
-    words = parts(memory_explorer(**EXERCISE))["words"].value
-    assert "stage 3 on 8 ranks: 26 GB (24.21 GiB)" in words
-    assert "Smallest number of ranks for the model state alone: 9." in words
-    assert "13B" not in parts(memory_explorer())["words"].value
+def test_the_exercises_model_is_not_offered():
+    """Its answers could be read off."""
+    assert "13B" not in parts(memory_explorer())["model"].options
 
 
 @pytest.mark.parametrize(("control", "value", "says"), [
-    ("ranks", 9, "on 9 ranks: 23.11 GB"), ("slider", 16, "on 16 ranks: 13 GB"),
-    ("model", "70B", "on 8 ranks: 140 GB"), ("recipe", "mixed, no master", "12 bytes per parameter"),
+    ("ranks", 17, "on 17 ranks: 65.88 GB"), ("slider", 32, "on 32 ranks: 35 GB"),
+    ("model", "Llama 3.1 8B", "on 16 ranks: 8.03 GB"), ("recipe", "mixed, no master", "12 bytes per parameter"),
     ("stage", 1, "For the model state alone, no number of ranks is enough"),
-    ("card", "80 GB, H100", "leaves 55.8 GiB of 80 GiB"),
+    ("card", "24 GB, GeForce RTX 4090", "is more than the card's 24 GiB"),
 ])
 def test_each_control_changes_words_and_picture(control, value, says):
-    shown = parts(memory_explorer(**EXERCISE))
+    shown = parts(memory_explorer())
     before = shown["picture"].value
     shown[control].value = value
     assert says in shown["words"].value
@@ -51,9 +52,9 @@ def test_slider_and_field_are_one_number():
 
 
 def test_words_have_both_units_and_the_verdict():
-    words = fit_in_words("13B", "mixed", 3, 9, "24 GB, GeForce RTX 4090")
-    assert "23.11 GB (21.52 GiB)" in words
-    assert "leaves 2.48 GiB of 24 GiB for activations and buffers" in words
+    words = fit_in_words("70B", "mixed", 3, 16, "80 GB, H100")
+    assert "70 GB (65.19 GiB)" in words
+    assert "leaves 14.8 GiB of 80 GiB for activations and buffers" in words
 
 
 def test_bars_are_as_long_as_the_ledger():
