@@ -28,7 +28,8 @@ def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | No
                     label=None if term in seen else term.replace("_", " "))
             left += width
             seen.add(term)
-        ax.annotate(f" {left:,.4g}", (left, row), va="center")
+        ax.text(left, row, f" {left:,.4g}", va="center", zorder=3,       # above the limit, on white
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.9})
     if limit_bytes is not None:
         ax.axvline(limit_bytes / scale, color="black", linestyle="--", linewidth=1.2, label=limit_name or "limit")
     ax.set(yticks=range(len(ledgers)), yticklabels=list(ledgers), xlabel=f"{unit} a rank")
