@@ -203,7 +203,7 @@ def test_no_file_names_a_folder_of_its_authors_machine():
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
-        pytest.skip("not a git checkout")
+        pytest.skip("not a git checkout, so there is no list of the files that are the project's")
     files = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
     assert [place for name in files for place in machine_paths(name, (ROOT / name).read_bytes())] == []
 

@@ -2,8 +2,8 @@
 
 Only the fork server imports this module.  Each rank is a copy of it: a rank
 starts in milliseconds and shares these modules' memory with its siblings.
-The last two imports spare the first `DDP()` and the first `backward(grad)`
-of every rank several seconds.
+`torch._dynamo` and `symbolic_shapes` spare the first `DDP()` and the first
+`backward(grad)` of every rank several seconds.
 """
 import atexit
 import gc
