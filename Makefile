@@ -73,6 +73,7 @@ grade: setup
 bench: setup
 	$(BIN)/python -m benchmarks.launch
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.ring
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -19,7 +19,7 @@ _starting = threading.Lock()
 
 def start(*args) -> mp.Process:
     """Start one rank; `args` are those of `helpers.run.rank.main`."""
-    process = _context().Process(target=_enter, args=args, daemon=True)
+    process = context().Process(target=_enter, args=args, daemon=True)
     with _starting, _server_environment(), _no_main_module():
         process.start()
     return process
@@ -27,7 +27,7 @@ def start(*args) -> mp.Process:
 
 def warm_up() -> None:
     """Start the fork server now, so that the first `launch` is as quick as the next."""
-    process = _context().Process(target=int, daemon=True)
+    process = context().Process(target=int, daemon=True)
     with _starting, _server_environment(), _no_main_module():
         process.start()
     process.join()
@@ -39,7 +39,7 @@ def _enter(*args) -> None:
     rank.main(*args)
 
 
-def _context() -> mp.context.BaseContext:
+def context() -> mp.context.BaseContext:
     if sys.platform == "win32":
         raise OSError("Windows cannot fork processes, which `launch` needs. Run the course inside WSL 2 "
                       "(`wsl --install` in PowerShell, then the README's commands in its terminal), or from the "

@@ -69,11 +69,15 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
     ranks are not done after `timeout_s` seconds, `ValueError` when the call
     itself cannot work.  No process outlives the call.
     """
-    payload = request.pack(program, world_size, timeout_s, args, kwargs)
+    return run_ranks(request.pack(program, world_size, timeout_s, args, kwargs), world_size, timeout_s)
+
+
+def run_ranks(payload: bytes, world_size: int, timeout_s: float, queues: dict | None = None) -> Run:
+    """Start the ranks, wait, clean up.  With `queues` they are not joined by gloo: see queue_mesh.py."""
     folder, ranks, started = Path(tempfile.mkdtemp(prefix="ranks-")), [], time.monotonic()
     try:
         for rank in range(world_size):
-            ranks.append(_start(rank, world_size, payload, folder, timeout_s))
+            ranks.append(_start(rank, world_size, payload, folder, timeout_s, queues))
         _collect(ranks, folder, started, timeout_s)
         _ask_where(ranks, folder)
     except KeyboardInterrupt:
@@ -89,11 +93,11 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
     return _outcome(ranks, timeout_s, time.monotonic() - started)
 
 
-def _start(rank: int, world_size: int, payload: bytes, folder: Path, timeout_s: float) -> _Rank:
+def _start(rank: int, world_size: int, payload: bytes, folder: Path, timeout_s: float, queues: dict | None) -> _Rank:
     home, theirs = Pipe()
     (folder / f"{rank}.log").touch()              # looked at before the rank has begun to print
     with theirs:
-        process = forks.start(rank, world_size, payload, folder, theirs, timeout_s)
+        process = forks.start(rank, world_size, payload, folder, theirs, timeout_s, queues)
     return _Rank(process, home, Fate(rank))
 
 

@@ -25,7 +25,8 @@ from pathlib import Path
 import numpy
 import torch.distributed as dist
 
-from helpers.run import meters, recorder
+from helpers.facts.errors import CourseError
+from helpers.run import meters, queue_mesh, recorder
 from helpers.run.letter import Frame, Letter, Wire
 from helpers.run.parcel import pack
 from helpers.run.request import INSIDE
@@ -36,7 +37,8 @@ LONGEST_ERROR = 2000            # characters
 LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
 
 
-def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float) -> None:
+def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float,
+         queues: dict | None) -> None:
     os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
     mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers
     os.environ[INSIDE] = str(rank)
@@ -48,8 +50,11 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     faulthandler.dump_traceback_later(timeout_s + 15, file=stack, exit=True)
     letter, result, process = Letter(), b"", os.getpid()
     try:
-        _join(rank, world_size, folder, timeout_s)
-        os.ftruncate(log, 0)                             # gloo reports its connections; no program printed that
+        if queues is None:
+            _join(rank, world_size, folder, timeout_s)
+            os.ftruncate(log, 0)                         # gloo reports its connections; no program printed that
+        else:
+            queue_mesh.queues = queues
         recorder.install(rank, folder / f"{rank}.place")
         meters.keep_groups()
         result = _run(rank, world_size, payload, letter)
@@ -64,6 +69,8 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
 
 def _in_words(error: BaseException) -> str:
     words = "".join(traceback.format_exception_only(error)).strip().removesuffix(":")
+    if isinstance(error, CourseError):
+        words = words.removeprefix(f"{type(error).__module__}.")
     words = words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]} ... ({len(words):,} characters)"
     return words + (f"\n  caused by {_in_words(error.__cause__)}" if error.__cause__ else "")
 

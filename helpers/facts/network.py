@@ -1,0 +1,59 @@
+"""What a message costs: the alpha-beta-gamma model.
+
+    a message of n bytes       alpha + n beta     seconds
+    adding up n bytes          n gamma            seconds
+
+alpha is the latency, beta the seconds a byte (1 / bandwidth), gamma the seconds to add a byte to another.
+Links inside a node may differ from links between nodes.
+
+Source: Thakur, Rabenseifner, Gropp, "Optimization of collective communication
+operations in MPICH", 2005, section 3.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from helpers.facts.errors import BadValue
+
+
+@dataclass(frozen=True)
+class Link:
+    alpha_s: float                      # latency of a message
+    beta_s: float                       # per byte
+
+    def __post_init__(self):
+        for name, value in (("alpha_s", self.alpha_s), ("beta_s", self.beta_s)):
+            if not 0 <= value < float("inf"):
+                raise BadValue(f"{name} is a number of seconds, 0 or more, not {value!r}")
+
+
+@dataclass(frozen=True)
+class Network:
+    """Every rank is linked to every other; each can send one message and receive one at the same time."""
+
+    link: Link
+    gamma_s: float = 0.0                # per byte added up
+    ranks_per_node: int | None = None   # None: one node
+    between: Link | None = None         # links between nodes; None: as inside
+
+    def __post_init__(self):
+        if not 0 <= self.gamma_s < float("inf"):
+            raise BadValue(f"gamma_s is a number of seconds, 0 or more, not {self.gamma_s!r}")
+        if (self.ranks_per_node is None) != (self.between is None):
+            raise BadValue("ranks_per_node and between belong together: give both or neither")
+        if self.ranks_per_node is not None and (type(self.ranks_per_node) is not int or self.ranks_per_node < 1):
+            raise BadValue(f"ranks_per_node is a whole number from 1, not {self.ranks_per_node!r}")
+
+    def link_of(self, source: int, to: int) -> Link:
+        """The link from one rank to another; ranks 0 to ranks_per_node - 1 are the first node."""
+        if self.between is None or source // self.ranks_per_node == to // self.ranks_per_node:
+            return self.link
+        return self.between
+
+
+def network(alpha_s: float, beta_s: float, gamma_s: float = 0.0) -> Network:
+    """A network whose links are all alike."""
+    return Network(Link(alpha_s, beta_s), gamma_s)
+
+
+STEPS = network(1.0, 0.0)               # on it, seconds are messages one after another

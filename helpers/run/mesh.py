@@ -1,0 +1,114 @@
+"""What a collective needs of a network: send, receive, and both at once.
+
+    mesh.rank, mesh.world_size
+    mesh.send(tensor, to)                               returns when `to` has received
+    mesh.recv(tensor, source)                           fills `tensor`
+    mesh.exchange(outgoing, to, incoming, source)       both at once
+    mesh.isend(tensor, to), mesh.irecv(tensor, source)  begin; `.wait()` ends
+    mesh.add(into, tensor)                              into += tensor
+
+An algorithm that is written over these runs on three transports: `GlooMesh`
+here, for real; `QueueMesh` (queue_mesh.py), without torch.distributed, to see how
+it works; `VirtualMesh` (virtual.py), on a clock that is computed, for any
+network and a thousand ranks.  A rank program takes the mesh first:
+`program(mesh, *args)`.  Tensors are torch's or numpy's.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy
+import torch
+import torch.distributed as dist
+
+from helpers.facts.errors import BadValue
+from helpers.run.launch import Run, launch
+
+Tensor = torch.Tensor | numpy.ndarray
+
+
+def flatten(tensor: Tensor) -> Tensor:
+    """All elements in one row, as a view: what is written there is written to the tensor."""
+    contiguous = tensor.flags.c_contiguous if isinstance(tensor, numpy.ndarray) else tensor.is_contiguous()
+    if not contiguous:
+        raise BadValue("a collective works in place on a contiguous tensor: give it tensor.contiguous()")
+    return tensor.reshape(-1)
+
+
+def empty(like: Tensor, num_elements: int) -> Tensor:
+    """A new flat tensor of the same library and dtype."""
+    if isinstance(like, numpy.ndarray):
+        return numpy.empty(num_elements, like.dtype)
+    return like.new_empty(num_elements)
+
+
+class Work(Protocol):
+    """A message on its way."""
+
+    def wait(self) -> object: ...
+
+
+class Mesh:
+    """What all transports share; each says how `isend` and `irecv` begin."""
+
+    rank: int
+    world_size: int
+
+    def isend(self, tensor: Tensor, to: int) -> Work:
+        raise NotImplementedError
+
+    def irecv(self, tensor: Tensor, source: int) -> Work:
+        raise NotImplementedError
+
+    def send(self, tensor: Tensor, to: int) -> None:
+        self.isend(tensor, to).wait()
+
+    def recv(self, tensor: Tensor, source: int) -> None:
+        self.irecv(tensor, source).wait()
+
+    def exchange(self, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
+        """Send and receive at the same time: a ring in which all send first would never end."""
+        sending, receiving = self.isend(outgoing, to), self.irecv(incoming, source)
+        sending.wait()
+        receiving.wait()
+
+    def add(self, into: Tensor, tensor: Tensor) -> None:
+        into += tensor
+
+    def distance_from(self, root: int) -> int:
+        """How many ranks this one is above `root`, going round."""
+        if type(root) is not int or not 0 <= root < self.world_size:
+            raise BadValue(f"there is no rank {root!r} in a world of {self.world_size}")
+        return (self.rank - root) % self.world_size
+
+    def other(self, rank: int) -> int:
+        """`rank`, if there is such a rank besides this one."""
+        if type(rank) is not int or rank == self.rank or not 0 <= rank < self.world_size:
+            raise BadValue(f"rank {self.rank} can send to and receive from the other ranks of {self.world_size}, "
+                           f"not {rank!r}")
+        return rank
+
+
+class GlooMesh(Mesh):
+    """Point-to-point calls of torch.distributed, in the default group."""
+
+    def __init__(self):
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+
+    def isend(self, tensor: Tensor, to: int) -> Work:
+        return dist.isend(torch.as_tensor(tensor), self.other(to))
+
+    def irecv(self, tensor: Tensor, source: int) -> Work:
+        return dist.irecv(torch.as_tensor(tensor), self.other(source))
+
+
+def run_on_gloo(program: Callable, world_size: int, *args, timeout_s: float = 30.0, **kwargs) -> Run:
+    """`launch` for `program(mesh, *args, **kwargs)`: real ranks on gloo."""
+    if not callable(program):
+        raise BadValue(f"run_on_gloo takes a function program(mesh, ...), not {program!r}")
+    return launch(_on_gloo, world_size, program, *args, timeout_s=timeout_s, **kwargs)
+
+
+def _on_gloo(rank: int, world_size: int, program: Callable, *args, **kwargs) -> object:
+    return program(GlooMesh(), *args, **kwargs)

@@ -1,0 +1,125 @@
+"""A mesh of queues: real processes, counted bytes, a deadline that names who waits for whom."""
+import time
+
+import numpy
+import psutil
+import pytest
+import torch
+
+from helpers.facts.errors import BadValue
+from helpers.run.collectives import ring_all_gather, ring_all_reduce, ring_reduce_scatter
+from helpers.run.launch import RankFailed
+from helpers.run.mesh import run_on_gloo
+from helpers.run.queue_mesh import run_on_queues
+from helpers.run.trees import double_tree_all_reduce, tree_broadcast
+from helpers.run.virtual import play
+
+pytestmark = pytest.mark.ranks
+
+
+def summed(mesh, all_reduce, size, dtype=torch.float32):
+    tensor = torch.full((size,), float(mesh.rank + 1)).to(dtype)
+    all_reduce(mesh, tensor)
+    return tensor
+
+
+def test_l76_four_ranks_and_64_floats_send_384_bytes_each():
+    run = run_on_queues(summed, 4, ring_all_reduce, 64)
+    assert [wire.sent for wire in run.wire] == [wire.received for wire in run.wire] == [384] * 4
+    assert run.wire[0].counted_by == "mesh"
+    assert all(torch.equal(result, torch.full((64,), 10.0)) for result in run.results)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bfloat16])
+def test_one_algorithm_gives_the_same_on_three_transports(world_size, dtype):
+    for all_reduce in (ring_all_reduce, double_tree_all_reduce):
+        runs = [run(summed, world_size, all_reduce, 7, dtype) for run in (run_on_queues, run_on_gloo, play)]
+        assert len({str(run.results) for run in runs}) == 1
+        assert [wire.sent for wire in runs[0].wire] == [wire.sent for wire in runs[2].wire]
+
+
+def test_l76_broadcast_from_any_source_all_gather_and_reduce_scatter():
+    def program(mesh):
+        one = torch.full((3,), float(mesh.rank))
+        tree_broadcast(mesh, one, 2)
+        parts = torch.full((8,), float(mesh.rank))
+        ring_all_gather(mesh, parts)
+        return one.tolist(), parts.tolist(), ring_reduce_scatter(mesh, torch.arange(4.0)).tolist()
+
+    for rank, returned in enumerate(run_on_queues(program, 4).results):
+        assert returned == ([2.0] * 3, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0], [4.0 * rank])
+
+
+def test_torch_distributed_is_not_used():
+    assert run_on_queues(lambda mesh: torch.distributed.is_initialized(), 2).results == [False, False]
+
+
+def test_a_receive_in_vain_ends_at_the_deadline_and_names_both_ranks():
+    """The default is 30 seconds; here one, so that the test is quick."""
+    def program(mesh):
+        if mesh.rank:
+            mesh.recv(torch.ones(1), mesh.rank - 1)
+
+    with pytest.raises(RankFailed) as caught:
+        run_on_queues(program, 3, deadline_s=1)
+    assert "NothingCame: rank 1 waited 1 s for a message from rank 0, and none came" in str(caught.value)
+    assert "rank 2 waited 1 s for a message from rank 1" in str(caught.value)
+    assert "mesh.recv(torch.ones(1), mesh.rank - 1)" in str(caught.value)
+    assert not psutil.Process().children(recursive=True)[2:]            # the fork server and its tracker stay
+
+
+def test_sends_do_not_wait_so_all_may_send_first():
+    def program(mesh):
+        tensor = torch.full((100_000,), float(mesh.rank))
+        mesh.send(tensor, (mesh.rank + 1) % mesh.world_size)
+        tensor.zero_()                                                  # what was sent is a copy
+        mesh.recv(tensor, (mesh.rank - 1) % mesh.world_size)
+        return tensor.mean().item()
+
+    assert run_on_queues(program, 4).results == [3, 0, 1, 2]
+
+
+def test_what_a_rank_sent_arrives_after_the_rank_has_ended():
+    def program(mesh):
+        tensor = torch.full((2_000_000,), 3.0)
+        if mesh.rank == 0:
+            mesh.send(tensor, 1)
+            return None
+        time.sleep(1.5)
+        mesh.recv(tensor.zero_(), 0)
+        return tensor.mean().item()
+
+    assert run_on_queues(program, 2).results == [None, 3.0]
+
+
+def test_receives_may_be_waited_for_in_any_order():
+    def program(mesh):
+        first, second = numpy.zeros(1), numpy.zeros(1)
+        if mesh.rank == 0:
+            mesh.send(first + 1, 1)
+            mesh.send(second + 2, 1)
+        else:
+            works = [mesh.irecv(first, 0), mesh.irecv(second, 0)]
+            for work in reversed(works):
+                work.wait()
+        return first.item(), second.item()
+
+    assert run_on_queues(program, 2).results[1] == (1, 2)
+
+
+def test_messages_of_another_size_are_named():
+    def program(mesh):
+        mesh.send(torch.ones(mesh.rank + 1), 1 - mesh.rank)
+        mesh.recv(torch.ones(1), 1 - mesh.rank)
+
+    with pytest.raises(RankFailed, match="rank 1 has sent 8 bytes to rank 0, which expects 4"):
+        run_on_queues(program, 2)
+
+
+@pytest.mark.parametrize("run", [run_on_queues, run_on_gloo])
+def test_what_cannot_be_run_is_refused_before_anything_starts(run):
+    with pytest.raises(BadValue, match="takes a function program"):
+        run(3, 2)
+    with pytest.raises(BadValue, match="world_size is a whole number"):
+        run(summed, 0, ring_all_reduce, 4)
