@@ -1,6 +1,8 @@
 """Sentences that say what a picture shows."""
 from __future__ import annotations
 
+from helpers.compare.crossover import SIZES, Curves
+from helpers.compare.frames import Frame, parts_in
 from helpers.facts.specs import card, model
 from helpers.facts.units import in_unit
 from helpers.predict.memory import recipe, smallest_ranks, state_bytes
@@ -21,3 +23,39 @@ def fit_in_words(model_name: str, recipe_name: str, stage: int, ranks: int, card
     return (f"{model_name}, {kept.bytes_per_param} bytes per parameter, stage {stage} on {ranks} "
             f"rank{'s' if ranks > 1 else ''}: {in_unit(held, 'GB')} ({in_unit(held, 'GiB')}) of model state a rank, "
             f"which {verdict}. {need}")
+
+
+def ring_in_words(frame: Frame) -> str:
+    """What every rank sends next, and how much each has sent so far."""
+    n, half = len(frame.held), frame.num_steps // 2
+    sent = f"So far each rank has sent {frame.step - 1}/{n} of its tensor."
+    if not frame.moving:
+        return f"The end: every chunk on every rank is the sum over all {n} ranks. {sent}"
+    phase = f"reduce-scatter, step {frame.step} of {half}" if frame.reduces else \
+        f"all-gather, step {frame.step - half} of {half}"
+    said = [f"rank {rank} sends chunk {chunk} ({_sum_of(parts_in(frame.held[rank][chunk], n), n)}) "
+            f"to rank {(rank + 1) % n}" for rank, chunk in enumerate(frame.moving)]
+    does = "adds it to its own" if frame.reduces else "keeps it"
+    return f"{phase.capitalize()}: {'; '.join(said)}. Whoever receives a chunk {does}. {sent}"
+
+
+def _sum_of(parts: list[int], n: int) -> str:
+    if len(parts) == n:
+        return "complete"
+    return f"of rank {parts[0]}" if len(parts) == 1 else f"sum of ranks {', '.join(map(str, parts))}"
+
+
+def times_in_words(curves: Curves) -> str:
+    """Which algorithm is fastest at which size, as played."""
+    said, last = [], ""
+    for size in SIZES:
+        if (name := curves.fastest(size)) != last:
+            said.append(f"from {in_unit(size, 'MB' if size >= 1e6 else 'KB' if size >= 1e3 else 'B')} on {name}")
+            last = name
+    fastest = f"On {curves.world_size} ranks the fastest is {', '.join(said)}."
+    if curves.crossover_bytes is None:
+        return f"{fastest} Links differ, so there are no formulas: all marks are played."
+    if curves.crossover_bytes in (0, float("inf")):
+        often = "never" if curves.crossover_bytes == 0 else "always"
+        return f"{fastest} Recursive doubling is {often} faster than the ring."
+    return f"{fastest} Recursive doubling and the ring take as long at {in_unit(curves.crossover_bytes, 'KB', 3)}."

@@ -5,10 +5,13 @@ Colours are those of Okabe and Ito, which people with colour-blindness can tell 
 from __future__ import annotations
 
 import io
+import math
 
 import matplotlib.pyplot as plt
 
-from helpers.facts.units import UNITS
+from helpers.compare.crossover import Curves
+from helpers.compare.frames import Frame, parts_in
+from helpers.facts.units import UNITS, in_unit
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
            "momentum": "#CC79A7", "variance": "#56B4E9",
@@ -46,3 +49,87 @@ def png(ax) -> bytes:
     ax.figure.savefig(buffer, format="png", dpi=100)
     plt.close(ax.figure)
     return buffer.getvalue()
+
+
+RANKS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+BOX_HEIGHT, WIDEST = 0.34, 1.36         # of a chunk's box, of all boxes of a rank
+
+
+def ring_frame(frame: Frame, ax=None):
+    """One frame: ranks on a ring, a box for each chunk with a stripe for each rank added to it, and the messages."""
+    ax = ax or plt.subplots(figsize=(6.4, 4.7), layout="constrained")[1]
+    n = len(frame.held)
+    for rank, held in enumerate(frame.held):
+        _boxes(ax, rank, held, *_on_ring(rank, n))
+    for rank, chunk in enumerate(frame.moving):
+        _arrow(ax, rank, chunk, n)
+    ax.set(xlim=(-2.6, 2.6), ylim=(-1.85, 1.95), aspect="equal")
+    ax.axis("off")
+    phase = "reduce-scatter" if frame.reduces else "all-gather"
+    ax.set_title(f"step {frame.step} of {frame.num_steps}, {phase}" if frame.moving else "the end", fontsize=10)
+    return ax
+
+
+def _boxes(ax, rank: int, held: tuple[int, ...], x: float, y: float) -> None:
+    n = len(held)
+    width = min(BOX_HEIGHT, WIDEST / n)
+    left, bottom, stripe = x - n * width / 2, y - BOX_HEIGHT / 2, 0.88 * width / n
+    ax.text(x, y + 0.26, f"rank {rank}", ha="center", fontsize=9, color=RANKS[rank], weight="bold")
+    for chunk, total in enumerate(held):
+        parts = parts_in(total, n)
+        corner = left + chunk * width
+        ax.add_patch(plt.Rectangle((corner, bottom), width, BOX_HEIGHT, facecolor="white", edgecolor="black",
+                                   linewidth=2.2 if len(parts) == n else 0.7, zorder=3))
+        for part in parts:
+            ax.add_patch(plt.Rectangle((corner + 0.06 * width + part * stripe, bottom + 0.02), stripe,
+                                       BOX_HEIGHT - 0.04, facecolor=RANKS[part], zorder=4))
+
+
+def _arrow(ax, rank: int, chunk: int, n: int) -> None:
+    """From a rank to the next, with the chunk's number; the arrow is the queue between them."""
+    ax.annotate("", _on_ring(rank + 0.72, n), _on_ring(rank + 0.28, n),
+                arrowprops={"arrowstyle": "-|>", "color": RANKS[rank], "linewidth": 1.8,
+                            "connectionstyle": f"arc3,rad={-0.9 / n}"}, zorder=2)
+    ax.text(*_on_ring(rank + 0.5, n, 1.12), f"chunk {chunk}", ha="center", va="center",
+            fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.9}, zorder=5)
+
+
+def _on_ring(place: float, n: int, reach: float = 1.0) -> tuple[float, float]:
+    """A place on the ring, rank 0 at the top, then with the clock."""
+    angle = 2 * math.pi * place / n
+    return 1.9 * reach * math.sin(angle), 1.5 * reach * math.cos(angle)
+
+
+def ring_strip(frames: list[Frame]):
+    """All frames, from left to right and from top to bottom."""
+    columns = 4
+    rows = -(-len(frames) // columns)
+    grid = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.0 * rows), layout="constrained", squeeze=False)[1]
+    for ax, frame in zip(grid.flat, frames, strict=False):
+        ring_frame(frame, ax)
+    for ax in grid.flat[len(frames):]:
+        ax.axis("off")
+    return grid.flat[0]
+
+
+ALGORITHMS = {"naive": ("#999999", "s"), "ring": ("#0072B2", "o"), "recursive doubling": ("#E69F00", "^"),
+              "halving-doubling": ("#009E73", "D"), "double tree": ("#CC79A7", "v")}
+
+
+def times(curves: Curves, sizes: tuple[float, ...], ax=None):
+    """Seconds over bytes: marks are played, lines are formulas; a dashed line where doubling and ring take as long."""
+    ax = ax or plt.subplots(figsize=(8, 4.6), layout="constrained")[1]
+    for name, played in curves.played.items():
+        colour, mark = ALGORITHMS[name]
+        line = curves.predicted.get(name)
+        if line:
+            ax.plot(sizes, line, color=colour, linewidth=1.4)
+        ax.plot(sizes, played, mark, color=colour, markersize=6, label=name, linestyle="" if line else ":")
+    if curves.crossover_bytes and math.isfinite(curves.crossover_bytes):
+        ax.axvline(curves.crossover_bytes, color="black", linestyle="--", linewidth=1,
+                   label=f"doubling = ring: {in_unit(curves.crossover_bytes, 'KB', 3)}")
+    ax.set(xscale="log", yscale="log", xlabel="bytes of the tensor", ylabel="virtual seconds",
+           title=f"all-reduce on {curves.world_size} ranks")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return ax

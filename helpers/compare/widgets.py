@@ -3,9 +3,13 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
-from helpers.compare.explain import fit_in_words
-from helpers.compare.plots import memory_bars, png
+from helpers.compare.crossover import SIZES, curves
+from helpers.compare.explain import fit_in_words, ring_in_words, times_in_words
+from helpers.compare.frames import MOST_RANKS as MOST_IN_A_RING
+from helpers.compare.frames import ring_frames
+from helpers.compare.plots import memory_bars, png, ring_frame, times
 from helpers.compare.table import predicted_vs_measured
+from helpers.facts.network import Link, Network
 from helpers.facts.specs import CARDS, MODELS, card, model
 from helpers.facts.units import in_unit
 from helpers.predict.comm import bytes_sent
@@ -68,6 +72,53 @@ def all_reduce_explorer(world_size: int = 4, num_elements: int = 1_000_000) -> w
         control.observe(redraw, names="value")
     redraw()
     return widgets.VBox([_row(ranks, slider), size, shown])
+
+
+def ring_explorer(world_size: int = 4) -> widgets.VBox:
+    """Step through a ring all-reduce; the arrow keys move the slider."""
+    ranks = _choice("ranks", list(range(2, MOST_IN_A_RING + 1)), world_size)
+    step, slider = _number("steps done", 0, 0, 2 * (world_size - 1))
+    picture, words = widgets.Image(format="png", width=640), widgets.HTML()
+
+    def redraw(_=None) -> None:
+        frame = ring_frames(ranks.value)[step.value]
+        drawn = png(ring_frame(frame))
+        words.value, picture.value = ring_in_words(frame), drawn
+
+    def resize(_) -> None:
+        step.value = 0
+        step.max = slider.max = 2 * (ranks.value - 1)
+        redraw()
+
+    step.observe(redraw, names="value")
+    ranks.observe(resize, names="value")
+    redraw()
+    return widgets.VBox([ranks, _row(step, slider), words, picture])
+
+
+NODES = {"all alike": None, "nodes of 4, ten times slower between": 4}
+
+
+def crossover_explorer(alpha_us: int = 5, gigabytes_per_s: int = 25, world_size: int = 16) -> widgets.VBox:
+    """Latency, bandwidth and ranks; all-reduces are played at each change."""
+    alpha, alpha_slider = _number("latency, us", alpha_us, 1, 100)
+    bandwidth, bandwidth_slider = _number("GB/s", gigabytes_per_s, 1, 400)
+    ranks = _choice("ranks", [2, 3, 4, 8, 12, 16, 24, 32], world_size)
+    nodes = _choice("links", list(NODES.items()), None)
+    picture, words = widgets.Image(format="png", width=800), widgets.HTML()
+
+    def redraw(_=None) -> None:
+        link = Link(alpha.value * 1e-6, 1e-9 / bandwidth.value)
+        between = nodes.value and Link(link.alpha_s, 10 * link.beta_s)
+        found = curves(ranks.value, Network(link, ranks_per_node=nodes.value, between=between))
+        drawn = png(times(found, SIZES))
+        words.value, picture.value = times_in_words(found), drawn
+
+    for control in (alpha, bandwidth, ranks, nodes):
+        control.observe(redraw, names="value")
+    redraw()
+    return widgets.VBox([_row(alpha, alpha_slider), _row(bandwidth, bandwidth_slider), _row(ranks, nodes), words,
+                         picture])
 
 
 def _all_reduce(rank: int, world_size: int, num_elements: int) -> None:

@@ -29,7 +29,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Network:
-    """Every rank is linked to every other; each can send one message and receive one at the same time."""
+    """Every rank is linked to every other; each can send one message and receive one at the same time.
+
+    So can each node: what goes from its ranks to other nodes takes turns.
+    """
 
     link: Link
     gamma_s: float = 0.0                # per byte added up
@@ -44,11 +47,9 @@ class Network:
         if self.ranks_per_node is not None and (type(self.ranks_per_node) is not int or self.ranks_per_node < 1):
             raise BadValue(f"ranks_per_node is a whole number from 1, not {self.ranks_per_node!r}")
 
-    def link_of(self, source: int, to: int) -> Link:
-        """The link from one rank to another; ranks 0 to ranks_per_node - 1 are the first node."""
-        if self.between is None or source // self.ranks_per_node == to // self.ranks_per_node:
-            return self.link
-        return self.between
+    def node_of(self, rank: int) -> int:
+        """Ranks 0 to ranks_per_node - 1 are node 0."""
+        return rank // self.ranks_per_node if self.ranks_per_node else 0
 
 
 def network(alpha_s: float, beta_s: float, gamma_s: float = 0.0) -> Network:

@@ -2,16 +2,16 @@
 
 Every rank runs until it must wait; then the earliest message that both its ends
 have posted is sent.  So the same programs always take the same times.  Each
-rank has one port out and one in: a message of n bytes holds both for n beta
-seconds, and arrives alpha seconds later.  Links take turns at a port: the first message
-of one link goes before the second of another.
+rank has one port out and one in, and so has each node: a message of n bytes
+holds those on its way for n beta seconds, and arrives alpha seconds later.  Links take turns at a port:
+the first message of one link goes before the second of another.
 
 `virtual.py` is what rank programs see of it.
 """
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,13 +32,25 @@ class Deadlock(CourseError, RuntimeError):
     """Every rank that is not done waits for another one."""
 
 
+class Way:
+    """From one rank to another: what it costs, which ports it takes, and messages that one end only has posted."""
+
+    def __init__(self, source: int, to: int, world_size: int, network: Network):
+        leaves = network.between is not None and network.node_of(source) != network.node_of(to)
+        link = network.between if leaves else network.link
+        self.source, self.to, self.alpha_s, self.beta_s = source, to, link.alpha_s, link.beta_s
+        # ports of the nodes come after those of the ranks
+        self.node_ports = (world_size + network.node_of(source), world_size + network.node_of(to)) if leaves else None
+        self.posted, self.num_messages = deque(), 0
+
+
 class Message:
     """One message; its ends post it in either order."""
 
-    __slots__ = ("clock", "done_s", "posted_s", "sends", "size", "source", "tensor", "to", "waiting")
+    __slots__ = ("clock", "done_s", "posted_s", "sends", "size", "tensor", "waiting", "way")
 
-    def __init__(self, clock: Clock, source: int, to: int, tensor: Tensor, sends: bool, posted_s: float):
-        self.clock, self.source, self.to = clock, source, to
+    def __init__(self, clock: Clock, way: Way, tensor: Tensor, sends: bool, posted_s: float):
+        self.clock, self.way = clock, way
         self.tensor, self.sends, self.posted_s = tensor, sends, posted_s        # the end that came first
         self.done_s, self.waiting = None, []
 
@@ -59,12 +71,12 @@ class Clock:
     def __init__(self, world_size: int, network: Network, bytes_per_element: float | None, traced: bool):
         self.network, self.bytes_per_element, self.trace = network, bytes_per_element, [] if traced else None
         self.now = [0.0] * world_size
-        self.out_free, self.in_free = [0.0] * world_size, [0.0] * world_size
+        self.out_free, self.in_free = [0.0] * 2 * world_size, [0.0] * 2 * world_size        # ports, as in Way
         self.wire = [Wire(counted_by="virtual clock") for _ in range(world_size)]
-        self.links = defaultdict(deque)         # (source, to): messages that one end only has posted
-        self.ready: list[tuple[float, int, int, Message]] = []     # when; how many before it on its link, in all
+        self.ways: dict[tuple[int, int], Way] = {}
+        self.ready: dict[float, list[tuple[int, int, Message]]] = {}    # by time: number on its way, number in all
+        self.times: list[float] = []            # a heap of those times
         self.num_messages = 0
-        self.numbers = defaultdict(int)         # (source, to): messages so far
         self.turn = 0                           # the rank that runs
         self.runnable = deque(range(world_size))
         self.waits_for: dict[int, Message] = {}
@@ -74,39 +86,50 @@ class Clock:
 
     def post(self, source: int, to: int, tensor: Tensor, sends: bool) -> Message:
         """One end of a message; with the second end it is ready."""
-        link, now = self.links[source, to], self.now[self.turn]
-        if not link or link[0].sends == sends:
-            link.append(message := Message(self, source, to, tensor, sends, now))
+        way, now = self.ways.get((source, to)), self.now[self.turn]
+        if way is None:
+            way = self.ways[source, to] = Way(source, to, len(self.now), self.network)
+        if not way.posted or way.posted[0].sends == sends:
+            way.posted.append(message := Message(self, way, tensor, sends, now))
             return message
-        message = link.popleft()
-        message.size, number = self.size(tensor), self.numbers[source, to]
-        self.numbers[source, to] = number + 1
+        message = way.posted.popleft()
+        message.size = self.size(tensor)
+        way.num_messages += 1
         self.num_messages += 1
-        _copy(message, *((tensor, message.tensor) if sends else (message.tensor, tensor)))
-        ready_s = now if now > message.posted_s else message.posted_s
-        heapq.heappush(self.ready, (ready_s, number, self.num_messages, message))
+        _copy(way, *((tensor, message.tensor) if sends else (message.tensor, tensor)))
+        self._enter(now if now > message.posted_s else message.posted_s, (way.num_messages, self.num_messages, message))
         return message
 
-    def deliver(self) -> None:
-        """Send the earliest of the messages that are ready, and others of that time, if their ports are free."""
-        time_s = self.ready[0][0]
-        while self.ready and self.ready[0][0] == time_s:
-            _, *turn, message = heapq.heappop(self.ready)
-            free_s = max(self.out_free[message.source], self.in_free[message.to])
-            if free_s > time_s:
-                heapq.heappush(self.ready, (free_s, *turn, message))
-            else:
-                self._send(message, time_s)
+    def _enter(self, time_s: float, entry: tuple[int, int, Message]) -> None:
+        if time_s not in self.ready:
+            self.ready[time_s] = []
+            heapq.heappush(self.times, time_s)
+        self.ready[time_s].append(entry)
 
-    def _send(self, message: Message, start_s: float) -> None:
-        source, to, link = message.source, message.to, self.network.link_of(message.source, message.to)
-        self.out_free[source] = self.in_free[to] = start_s + message.size * link.beta_s
-        message.done_s = self.out_free[source] + link.alpha_s
-        self.wire[source].sent += message.size
-        self.wire[to].received += message.size
+    def deliver(self) -> None:
+        """Send the messages that are ready at the earliest time, if their ports are free."""
+        out_free, in_free, time_s = self.out_free, self.in_free, heapq.heappop(self.times)
+        for entry in sorted(self.ready.pop(time_s)):
+            message = entry[2]
+            way = message.way
+            free_s = max(out_free[way.source], in_free[way.to])
+            if way.node_ports:
+                free_s = max(free_s, out_free[way.node_ports[0]], in_free[way.node_ports[1]])
+            if free_s > time_s:
+                self._enter(free_s, entry)
+                continue
+            out_free[way.source] = in_free[way.to] = free_s = time_s + message.size * way.beta_s
+            if way.node_ports:
+                out_free[way.node_ports[0]] = in_free[way.node_ports[1]] = free_s
+            self._arrive(message, way, time_s, free_s + way.alpha_s)
+
+    def _arrive(self, message: Message, way: Way, start_s: float, done_s: float) -> None:
+        message.done_s = done_s
+        self.wire[way.source].sent += message.size
+        self.wire[way.to].received += message.size
         self.runnable.extend(message.waiting)
         if self.trace is not None:
-            self.trace.append(Span(source, "send", start_s, message.done_s, f"to {to}", message.size))
+            self.trace.append(Span(way.source, "send", start_s, done_s, f"to {way.to}", message.size))
 
     def add(self, rank: int, size: float) -> None:
         start_s = self.now[rank]
@@ -124,11 +147,11 @@ class Clock:
 
         self.conductor, ranks = getcurrent(), [greenlet(partial(run, rank)) for rank in range(len(programs))]
         try:
-            while self.runnable or self.ready:
+            while self.runnable or self.times:
                 while self.runnable:
                     self.turn = self.runnable.popleft()
                     ranks[self.turn].switch()
-                if self.ready:
+                if self.times:
                     self.deliver()
         except Exception as error:
             error.add_note(f"on rank {self.turn} of {len(programs)}")
@@ -146,10 +169,10 @@ class Clock:
         return "\n".join(["nobody can go on", *lines, *more])
 
 
-def _copy(message: Message, outgoing: Tensor, incoming: Tensor) -> None:
+def _copy(way: Way, outgoing: Tensor, incoming: Tensor) -> None:
     if len(outgoing) != len(incoming) or outgoing.dtype != incoming.dtype:
-        raise BadValue(f"rank {message.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
-                       f"{message.to}, which expects {len(incoming)} of {incoming.dtype}")
+        raise BadValue(f"rank {way.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
+                       f"{way.to}, which expects {len(incoming)} of {incoming.dtype}")
     if isinstance(incoming, numpy.ndarray):
         incoming[...] = outgoing
     else:
@@ -158,6 +181,6 @@ def _copy(message: Message, outgoing: Tensor, incoming: Tensor) -> None:
 
 def _in_words(rank: int, message: Message) -> str:
     what = f"{len(message.tensor)} element{'s' if len(message.tensor) != 1 else ''}"
-    if rank == message.source:
-        return f"  rank {rank} waits to send {what} to rank {message.to}, which does not receive"
-    return f"  rank {rank} waits to receive {what} from rank {message.source}, which does not send"
+    if rank == message.way.source:
+        return f"  rank {rank} waits to send {what} to rank {message.way.to}, which does not receive"
+    return f"  rank {rank} waits to receive {what} from rank {message.way.source}, which does not send"

@@ -50,6 +50,13 @@ class VirtualMesh(Mesh):
     def irecv(self, tensor: Tensor, source: int) -> Message:
         return self.clock.post(self.other(source), self.rank, tensor, sends=False)
 
+    def exchange(self, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
+        """As in `Mesh`, in fewer calls: a play has millions."""
+        sending = self.clock.post(self.rank, self.other(to), outgoing, True)
+        receiving = self.clock.post(self.other(source), self.rank, incoming, False)
+        sending.wait()
+        receiving.wait()
+
     def add(self, into: Tensor, tensor: Tensor) -> None:
         into += tensor
         self.clock.add(self.rank, self.clock.size(tensor))
