@@ -102,6 +102,12 @@ class GlooMesh(Mesh):
     def irecv(self, tensor: Tensor, source: int) -> Work:
         return dist.irecv(torch.as_tensor(tensor), self.other(source))
 
+    def send(self, tensor: Tensor, to: int) -> None:
+        dist.send(torch.as_tensor(tensor), self.other(to))
+
+    def recv(self, tensor: Tensor, source: int) -> None:
+        dist.recv(torch.as_tensor(tensor), self.other(source))
+
 
 def run_on_gloo(program: Callable, world_size: int, *args, timeout_s: float = 30.0, **kwargs) -> Run:
     """`launch` for `program(mesh, *args, **kwargs)`: real ranks on gloo."""
