@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from helpers.checks.verdict import MOST_SHOWN, CheckFailed, plain, shown
 from helpers.run import parcel
@@ -29,6 +32,12 @@ class Raised:
 
 def answers(function: object, cases: list[dict]) -> list[object]:
     """What `function(**case)` gives for each case: a plain value or `Raised`."""
+    return elsewhere(_try, function, cases, FORBIDDEN)
+
+
+def elsewhere(job: Callable[[Callable, dict], Any], function: object, cases: list[dict], forbidden: tuple[str, ...],
+              ) -> list[Any]:
+    """`job(function, case)` for each case, in another process that cannot import what is forbidden."""
     if not callable(function):
         raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
@@ -36,36 +45,43 @@ def answers(function: object, cases: list[dict]) -> list[object]:
     except Exception as error:
         raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
     try:
-        return launch(_answer, 1, sent, cases, timeout_s=DEADLINE_S).results[0]
+        return launch(_over_there, 1, job, sent, cases, forbidden, timeout_s=DEADLINE_S).results[0]
     except RankHung:
         raise CheckFailed(f"the function was not done after {DEADLINE_S:g} s: does a loop in it never end?") from None
     except RankFailed as failure:
         raise CheckFailed(f"the function ended its process: {failure}") from None
 
 
-def _answer(rank: int, world_size: int, sent: bytes, cases: list[dict]) -> list[object]:
-    for name in FORBIDDEN:
+def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, cases: list[dict],
+                forbidden: tuple[str, ...]) -> list[Any]:
+    for name in forbidden:
         sys.modules[name] = None                        # from now on, importing it raises
     try:
         function = pickle.loads(sent)
     except ModuleNotFoundError as error:
-        return [Raised(_words(error))] * len(cases)
-    return [_try(function, copy.deepcopy(case)) for case in cases]
+        raised = Raised(words_for(error))
+        return [raised] * len(cases)
+    return [job(function, copy.deepcopy(case)) for case in cases]
 
 
 def _try(function, case: dict) -> object:
     try:
         value = plain(function(**case))
     except (Exception, SystemExit) as error:
-        return Raised(_words(error))
+        return Raised(words_for(error))
     if type(value) not in SIMPLE:
         return Raised(f"returned a {type(value).__name__}; a number is asked for")
     return Raised("returned None: is there a return?") if value is None else value
 
 
-def _words(error: BaseException) -> str:
+def words_for(error: BaseException) -> str:
     if isinstance(error, NotImplementedError):
         return "is not written yet"
-    if isinstance(error, ModuleNotFoundError) and (used := [name for name in FORBIDDEN if name in str(error)]):
-        return f"uses {used[0]}, which this exercise asks you to do without"
+    if isinstance(error, ModuleNotFoundError) and (used := _forbidden_in(str(error))):
+        return f"uses {used}, which this exercise asks you to do without"
     return f"raised {type(error).__name__}: {str(error)[:2 * MOST_SHOWN]}"
+
+
+def _forbidden_in(words: str) -> str | None:
+    """The module that an import error is about, if it is one that was forbidden."""
+    return next((name for name in re.findall(r"helpers[\w.]*\w", words) if sys.modules.get(name, 0) is None), None)
