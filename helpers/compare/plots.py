@@ -66,7 +66,7 @@ def ring_frame(frame: Frame, ax=None):
     ax.set(xlim=(-2.6, 2.6), ylim=(-1.85, 1.95), aspect="equal")
     ax.axis("off")
     phase = "reduce-scatter" if frame.reduces else "all-gather"
-    ax.set_title(f"step {frame.step} of {frame.num_steps}, {phase}" if frame.moving else "the end", fontsize=10)
+    ax.set_title(f"before step {frame.step} of {frame.num_steps}, {phase}" if frame.moving else "the end", fontsize=10)
     return ax
 
 
@@ -78,6 +78,7 @@ def _boxes(ax, rank: int, held: tuple[int, ...], x: float, y: float) -> None:
     for chunk, total in enumerate(held):
         parts = parts_in(total, n)
         corner = left + chunk * width
+        ax.text(corner + width / 2, bottom - 0.2, str(chunk), ha="center", fontsize=6.5)
         ax.add_patch(plt.Rectangle((corner, bottom), width, BOX_HEIGHT, facecolor="white", edgecolor="black",
                                    linewidth=2.2 if len(parts) == n else 0.7, zorder=3))
         for part in parts:
@@ -87,9 +88,9 @@ def _boxes(ax, rank: int, held: tuple[int, ...], x: float, y: float) -> None:
 
 def _arrow(ax, rank: int, chunk: int, n: int) -> None:
     """From a rank to the next, with the chunk's number; the arrow is the queue between them."""
-    ax.annotate("", _on_ring(rank + 0.72, n), _on_ring(rank + 0.28, n),
+    ax.annotate("", _on_ring(rank + 0.65, n), _on_ring(rank + 0.33, n),
                 arrowprops={"arrowstyle": "-|>", "color": RANKS[rank], "linewidth": 1.8,
-                            "connectionstyle": f"arc3,rad={-0.9 / n}"}, zorder=2)
+                            "connectionstyle": f"arc3,rad={-0.9 / n}"}, zorder=6)
     ax.text(*_on_ring(rank + 0.5, n, 1.12), f"chunk {chunk}", ha="center", va="center",
             fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.9}, zorder=5)
 
@@ -97,14 +98,15 @@ def _arrow(ax, rank: int, chunk: int, n: int) -> None:
 def _on_ring(place: float, n: int, reach: float = 1.0) -> tuple[float, float]:
     """A place on the ring, rank 0 at the top, then with the clock."""
     angle = 2 * math.pi * place / n
-    return 1.9 * reach * math.sin(angle), 1.5 * reach * math.cos(angle)
+    return 1.9 * reach * math.sin(angle), 1.45 * reach * math.cos(angle)
 
 
 def ring_strip(frames: list[Frame]):
     """All frames, from left to right and from top to bottom."""
     columns = 4
     rows = -(-len(frames) // columns)
-    grid = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.0 * rows), layout="constrained", squeeze=False)[1]
+    figure, grid = plt.subplots(rows, columns, figsize=(3.6 * columns, 2.9 * rows), layout="constrained", squeeze=False)
+    figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
     for ax, frame in zip(grid.flat, frames, strict=False):
         ring_frame(frame, ax)
     for ax in grid.flat[len(frames):]:
@@ -122,9 +124,9 @@ def times(curves: Curves, sizes: tuple[float, ...], ax=None):
     for name, played in curves.played.items():
         colour, mark = ALGORITHMS[name]
         line = curves.predicted.get(name)
-        if line:
-            ax.plot(sizes, line, color=colour, linewidth=1.4)
-        ax.plot(sizes, played, mark, color=colour, markersize=6, label=name, linestyle="" if line else ":")
+        hollow = {"markerfacecolor": "none", "markersize": 10, "markeredgewidth": 1.6} if name == "ring" else {}
+        ax.plot(sizes, line or played, color=colour, linewidth=1.4, linestyle="-" if line else ":")
+        ax.plot(sizes, played, mark, color=colour, label=name, **{"markersize": 6} | hollow)
     if curves.crossover_bytes and math.isfinite(curves.crossover_bytes):
         ax.axvline(curves.crossover_bytes, color="black", linestyle="--", linewidth=1,
                    label=f"doubling = ring: {in_unit(curves.crossover_bytes, 'KB', 3)}")

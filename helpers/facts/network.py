@@ -38,6 +38,7 @@ class Network:
     gamma_s: float = 0.0                # per byte added up
     ranks_per_node: int | None = None   # None: one node
     between: Link | None = None         # links between nodes; None: as inside
+    in_turn: bool = False               # ranks are dealt to the nodes in turn, not node by node
 
     def __post_init__(self):
         if not 0 <= self.gamma_s < float("inf"):
@@ -47,9 +48,12 @@ class Network:
         if self.ranks_per_node is not None and (type(self.ranks_per_node) is not int or self.ranks_per_node < 1):
             raise BadValue(f"ranks_per_node is a whole number from 1, not {self.ranks_per_node!r}")
 
-    def node_of(self, rank: int) -> int:
-        """Ranks 0 to ranks_per_node - 1 are node 0."""
-        return rank // self.ranks_per_node if self.ranks_per_node else 0
+    def node_of(self, rank: int, world_size: int) -> int:
+        """Ranks 0 to ranks_per_node - 1 are node 0, unless they are dealt in turn."""
+        if self.ranks_per_node is None:
+            return 0
+        num_nodes = -(-world_size // self.ranks_per_node)
+        return rank % num_nodes if self.in_turn else rank // self.ranks_per_node
 
 
 def network(alpha_s: float, beta_s: float, gamma_s: float = 0.0) -> Network:

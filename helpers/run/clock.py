@@ -36,11 +36,12 @@ class Way:
     """From one rank to another: what it costs, which ports it takes, and messages that one end only has posted."""
 
     def __init__(self, source: int, to: int, world_size: int, network: Network):
-        leaves = network.between is not None and network.node_of(source) != network.node_of(to)
+        nodes = [network.node_of(rank, world_size) for rank in (source, to)]
+        leaves = nodes[0] != nodes[1]
         link = network.between if leaves else network.link
         self.source, self.to, self.alpha_s, self.beta_s = source, to, link.alpha_s, link.beta_s
         # ports of the nodes come after those of the ranks
-        self.node_ports = (world_size + network.node_of(source), world_size + network.node_of(to)) if leaves else None
+        self.node_ports = [world_size + node for node in nodes] if leaves else None
         self.posted, self.num_messages = deque(), 0
 
 

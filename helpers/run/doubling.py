@@ -3,6 +3,8 @@
     recursive_doubling_all_reduce      each message is the whole tensor:  T log2 N bytes a rank
     halving_doubling_all_reduce        T/2, T/4, ..., T/N, and back:      2 (N-1)/N T bytes a rank
 
+The nearest partner comes first, and so gets the largest half: where ranks of one node are neighbours, little leaves it.
+
 Both want a power of two.  Of other numbers, the ranks beyond it give what they
 have to a neighbour first and get the sum back last: two more messages of T.
 
@@ -12,6 +14,7 @@ Thakur, Rabenseifner, Gropp 2005, section 4.5.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from helpers.run.mesh import Mesh, Tensor, empty, flatten
 
@@ -21,9 +24,9 @@ def recursive_doubling_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
     _with_a_power_of_two(mesh, flatten(tensor), _doubling)
 
 
-def halving_doubling_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
+def halving_doubling_all_reduce(mesh: Mesh, tensor: Tensor, nearest_first: bool = True) -> None:
     """Rabenseifner's: halves of halves are added up, then spread in reverse."""
-    _with_a_power_of_two(mesh, flatten(tensor), _halving_doubling)
+    _with_a_power_of_two(mesh, flatten(tensor), partial(_halving_doubling, nearest_first))
 
 
 def _doubling(mesh: Mesh, mine: Tensor, place: int, num_places: int, rank_at: Callable[[int], int]) -> None:
@@ -35,10 +38,11 @@ def _doubling(mesh: Mesh, mine: Tensor, place: int, num_places: int, rank_at: Ca
         distance *= 2
 
 
-def _halving_doubling(mesh: Mesh, mine: Tensor, place: int, num_places: int, rank_at: Callable[[int], int]) -> None:
+def _halving_doubling(nearest_first: bool, mesh: Mesh, mine: Tensor, place: int, num_places: int,
+                      rank_at: Callable[[int], int]) -> None:
     buffer, block, blocks = empty(mine, len(mine)), mine, []
-    distance = num_places // 2
-    while distance:
+    distances = [2**k for k in range(num_places.bit_length() - 1)]
+    for distance in distances if nearest_first else reversed(distances):
         middle = (len(block) + 1) // 2
         lower, upper = block[:middle], block[middle:]
         kept, given = (upper, lower) if place & distance else (lower, upper)
@@ -46,7 +50,7 @@ def _halving_doubling(mesh: Mesh, mine: Tensor, place: int, num_places: int, ran
         mesh.exchange(given, partner, incoming, partner)
         mesh.add(kept, incoming)
         blocks.append((partner, kept, given))
-        block, distance = kept, distance // 2
+        block = kept
     for partner, kept, given in reversed(blocks):
         mesh.exchange(kept, partner, given, partner)
 

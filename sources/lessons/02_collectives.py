@@ -3,7 +3,7 @@
 #
 # You will be able to build collectives from send and receive, say what each costs in bytes and in messages, choose one for a network, and mend a deadlock.
 #
-# **60 minutes.** Needs lesson 00.
+# **75 minutes.** Needs lesson 00. A good place for a break is before "Scale it".
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/02_collectives.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/02_collectives.ipynb)
@@ -21,7 +21,8 @@ if not importlib.util.find_spec("helpers"):  # on Colab
 import torch
 import torch.distributed as dist
 
-from helpers.compare.crossover import SIZES, curves
+from helpers.compare.crossover import ALL_REDUCES, SIZES, curves, seconds
+from helpers.compare.explain import link_in_words
 from helpers.compare.frames import ring_frames
 from helpers.compare.plots import ring_strip, times
 from helpers.compare.table import Table, predicted_vs_measured
@@ -30,7 +31,8 @@ from helpers.facts.units import GB, MB, in_unit
 from helpers.predict.algorithms import cost, crossover_bytes
 from helpers.predict.bandwidth import algorithm_bandwidth, bus_bandwidth, fit_link
 from helpers.predict.comm import bytes_sent
-from helpers.run import collectives, doubling, trees
+from helpers.run import collectives
+from helpers.run.doubling import halving_doubling_all_reduce
 from helpers.run.launch import launch, warm_up
 from helpers.run.links import message_seconds
 from helpers.run.mesh import run_on_gloo
@@ -45,33 +47,40 @@ warm_up()
 #
 # 64 ranks must add up their gradients, 14 GB on each, in every step, over links of 25 GB/s.
 #
-# The obvious way: rank 0 receives everything, adds it up and sends it back, to one rank after another.
-# That moves 126 times 14 GB through one link, and takes 71 seconds.
+# The obvious way: rank 0 receives 63 tensors, adds them up, and sends the sum to 63 ranks.
+# That takes 126 times 14 GB through one link, 71 seconds.
 # With the same links, and the same result, it can be done in 1.1 seconds.
 # How, and is that way always the best?
 
 # %% [markdown]
 # ## Idea
 #
-# First the words: what the collectives do.
-# Rank $r$ holds $10^r$ everywhere, so digit $r$ of a sum says how often rank $r$ was added.
+# First the words. Each rank holds a tensor, which is cut in $N$ chunks.
+#
+# - `broadcast`: one rank's tensor goes to all.
+# - `all_reduce`: all get the sum of all tensors.
+# - `reduce_scatter`: rank $r$ gets chunk $r$ of the sum.
+# - `all_gather`: each gives one chunk, all get all of them.
+# - `all_to_all`: rank $r$ gets chunk $r$ of every rank. (Mixtures of experts live on it.)
+#
+# In the table, element $c$ of rank $r$ is $(c+1)\,10^r$, so digit $r$ of a number says what rank $r$ gave.
 
 # %%
 def vocabulary(rank, world_size):
-    mine, full = torch.full((4,), 10**rank), torch.zeros(4, dtype=torch.int64)
-    chunks, part = list(mine.chunk(world_size)), torch.zeros(1, dtype=torch.int64)
-    seen = {"holds": mine.tolist()}
-    dist.broadcast(one := mine.clone(), src=2)
-    dist.all_reduce(total := mine.clone())
+    mine = torch.arange(1, 5) * 10**rank
+    chunks = list(mine.chunk(world_size))
+    one, total, gathered, swapped = mine.clone(), mine.clone(), torch.zeros_like(mine), torch.zeros_like(mine)
+    part = torch.zeros_like(chunks[0])
+    dist.broadcast(one, src=2)
+    dist.all_reduce(total)
     dist.reduce_scatter(part, chunks)
-    dist.all_gather(list(full.chunk(world_size)), chunks[rank])
-    dist.all_to_all_single(swapped := torch.zeros_like(mine), mine)
-    return seen | {"broadcast from 2": one.tolist(), "all_reduce": total.tolist(), "reduce_scatter": part.tolist(),
-                   "all_gather of one each": full.tolist(), "all_to_all": swapped.tolist()}
+    dist.all_gather(list(gathered.chunk(world_size)), chunks[rank])     # fills gathered, chunk by chunk
+    dist.all_to_all_single(swapped, mine)
+    return [str(tensor.tolist()) for tensor in (mine, one, total, part, gathered, swapped)]
 
 
-seen = launch(vocabulary, 4).results
-Table(("", *(f"rank {rank}" for rank in range(4))), tuple((name, *(str(s[name]) for s in seen)) for name in seen[0]))
+names = "holds", "broadcast from rank 2", "all_reduce", "reduce_scatter", "all_gather", "all_to_all"
+Table(("", "rank 0", "rank 1", "rank 2", "rank 3"), tuple(zip(names, *launch(vocabulary, 4).results)))
 
 # %% [markdown]
 # An `all_reduce` is a `reduce_scatter`, after which each rank owns the sum of one chunk, and an `all_gather` of those sums.
@@ -87,16 +96,16 @@ axes = ring_strip(ring_frames(4))
 ring_explorer()
 
 # %% [markdown]
-# The picture in words: each box is a chunk, each coloured stripe in it a rank that has been added.
-# In steps 1 to 3 every arrow carries a partial sum, and whoever receives it adds its own part: the sum of chunk 0 starts at rank 1, goes to 2 and 3, and is complete at rank 0.
+# The picture in words: each box is a chunk, each coloured stripe in it a rank that has been added, each arrow a queue with what it carries next.
+# In steps 1 to 3 an arrow carries a partial sum, and who receives it adds its own part: the sum of chunk 0 starts at rank 1, goes to 2 and 3, and is complete at rank 0.
 # A complete chunk has a thick frame; after step 3 rank $r$ owns chunk $r$.
 # In steps 4 to 6 complete chunks go round once more, and are kept.
 #
-# All four queues are busy in all six steps, and no rank is the bottleneck.
-# Step through it, also on other numbers of ranks: the arrow keys move the slider.
+# All queues are busy in all steps, so no rank is the bottleneck.
+# Step through it: the arrow keys move the slider.
 
 # %% [markdown]
-# (Some texts start each sum at another rank; then rank $r$ ends with chunk $r+1$. Always ask who owns what.)
+# Some texts start each sum one rank earlier; then rank $r$ ends with chunk $r+1$. Always ask who owns what.
 #
 # | symbol | is | unit |
 # |---|---|---|
@@ -104,13 +113,14 @@ ring_explorer()
 # | $T$ | size of the **full** tensor, also for all-gather and reduce-scatter | bytes |
 # | $\alpha$ | latency: what a message costs however small it is | s |
 # | $\beta$ | seconds a byte, 1 / bandwidth | s |
-# | $\gamma$ | seconds to add a byte to another | s |
+# | $\gamma$ | seconds to add a byte to another; 0 in this lesson | s |
 #
 # Each rank sends a chunk of $T/N$ in each of $N-1$ steps, twice:
 #
 # $$ \text{bytes} = 2\,T\,\frac{N-1}{N} \qquad \text{time} = 2(N-1)\Bigl(\alpha + \frac{T}{N}\beta\Bigr) + (N-1)\frac{T}{N}\gamma $$
 #
-# Bytes hardly grow with $N$. The number of messages does.
+# For the 64 ranks of the question: $2 \cdot 14\ \text{GB} \cdot 63/64 \cdot \beta = 1.1$ s.
+# Bytes stay below $2T$ however many ranks there are. The number of messages grows.
 #
 # ## Predict
 #
@@ -124,8 +134,11 @@ guess = None  # B
 # %% [markdown]
 # ## Run
 #
-# A **mesh** is what a collective needs of a network: `rank`, `world_size`, and `exchange`, which sends and receives at once.
-# This is all of a ring all-reduce, and it runs on three transports: on processes and queues, without any library for distributed computing; on gloo; and on a virtual clock.
+# A **mesh** is what a collective needs of a network: `rank`, `world_size`, `send`, `recv`, `exchange`, which does both at once, and `add`.
+# Over it, this is all of a ring all-reduce. In step 0 rank 0 sends chunk $-1 \bmod 4 = 3$, the first arrow of the picture, and adds what arrives to its chunk 2.
+#
+# It runs on three transports: on processes and queues, without any library for distributed computing; on gloo; and on a **virtual clock**.
+# There, all ranks run in one process; data is really copied, and times are computed from $\alpha$ and $\beta$. That is called *playing* a program.
 
 # %%
 def program(mesh):
@@ -157,9 +170,6 @@ predicted_vs_measured({"queues, rank 0": (bytes_sent("all_reduce", T, 4), on_que
 # 384 bytes: six chunks of 64.
 # On gloo the kernel counts the headers of messages as well, which for so small a tensor are more than the data.
 # From 1 MB on they are below 1 %.
-#
-# A queue takes a message at once and keeps it; gloo's `send` waits until the other side receives.
-# You will see below what that changes.
 
 # %% [markdown]
 # ## Predict
@@ -208,7 +218,7 @@ for n in (2, 3, 4):
 predicted_vs_measured(rows, guess=guess, unit="MB")
 
 # %% [markdown]
-# Gloo's `reduce_scatter` sends $1.5\,T$, twice what it must: it does an all-reduce inside and throws the rest away.
+# Gloo's `reduce_scatter`, in torch 2.13, sends $1.5\,T$, twice what it must and just what its `all_reduce` sends.
 # Our ring, on the same gloo, sends $0.75\,T$.
 # A library's name for a call says what it does, not what it costs: count.
 # Both all-reduces keep to their formula.
@@ -217,51 +227,51 @@ predicted_vs_measured(rows, guess=guess, unit="MB")
 # ## Scale it
 #
 # **Other algorithms.**
-# The ring is sparing with bytes and lavish with messages: $2(N-1)$, one after another.
-# Partners at distances 1, 2, 4, ... need only $\log_2 N$.
+# The ring is sparing with bytes and lavish with messages, $2(N-1)$ one after another.
+# Partners need only $\log_2 N$: on four ranks, 0 swaps with 1 and 2 with 3, then 0 with 2 and 1 with 3.
 #
-# | $N$ a power of two | messages | bytes sent by the busiest rank | used when |
-# |---|---|---|---|
-# | naive | $2(N-1)$ | $T(N-1)$ | never |
-# | ring | $2(N-1)$ | $2T(N-1)/N$ | $T$ is large |
-# | recursive doubling: swap all with each partner | $\log_2 N$ | $T\log_2 N$ | $T$ is small |
-# | halving-doubling: swap halves, quarters, ... and back | $2\log_2 N$ | $2T(N-1)/N$ | all links are alike |
-# | double binary tree, half of $T$ up and down each | $2\log_2 N$ | at most $2T$ | many ranks |
+# | $N$ a power of two | messages | bytes sent by the busiest rank |
+# |---|---|---|
+# | naive: all to rank 0, and back | $2(N-1)$ | $T(N-1)$ |
+# | ring | $2(N-1)$ | $2T(N-1)/N$ |
+# | recursive doubling: partners swap all they have | $\log_2 N$ | $T\log_2 N$ |
+# | halving-doubling: they swap halves, quarters, ... and back | $2\log_2 N$ | $2T(N-1)/N$ |
+# | double binary tree: half of $T$ up and down each of two trees | $2\log_2 N$ | at most $2T$ |
 #
-# "A tree moves $T\log_2 N$" is often read; that is recursive doubling.
-# For other $N$ the two doublings need two more messages of $T$: ranks beyond a power of two hand their tensor to a neighbour first and get the sum back last.
+# "A tree moves $T\log_2 N$" is a common mistake: that is recursive doubling.
+# For other $N$ both doublings need two more messages of $T$: ranks beyond a power of two give all to a neighbour first, and get the sum back last.
 
 # %%
-algorithms = {"ring": collectives.ring_all_reduce, "doubling": doubling.recursive_doubling_all_reduce,
-             "halving-doubling": doubling.halving_doubling_all_reduce, "double tree": trees.double_tree_all_reduce}
 rows = []
-for name, algorithm in algorithms.items():
-    run = play(lambda mesh: algorithm(mesh, torch.ones(64)), 8)          # every message takes 1 s, however long
-    rows.append((name, f"{run.time_s:g}", f"{max(wire.sent for wire in run.wire) / 256:g} T"))
+for name, all_reduce in ALL_REDUCES.items():
+    run = play(all_reduce, 8, torch.ones(64))           # here every message takes 1 s, however long
+    most = max(counted.sent for counted in run.wire)
+    rows.append((name, f"{run.time_s:g}", f"{most / (64 * 4):g} T"))
 Table(("8 ranks, 64 floats, played", "messages one after another", "sent by the busiest rank"), tuple(rows))
 
 # %% [markdown]
-# **Where is the crossover?**
-# One rule of thumb says "ring above 1 MB, tree below", and names no network.
-# The size depends on $\alpha$, $\beta$ and $N$: here are 16 ranks, 5 µs and 25 GB/s, played on the virtual clock.
+# **Where do they cross?**
+# "Ring above 1 MB, tree below" is a rule of thumb that names no network.
+# Here are 16 ranks with 5 µs and 25 GB/s, and in the table other numbers of ranks.
 
 # %%
 links = network(alpha_s=5e-6, beta_s=1 / (25 * GB))
 axes = times(curves(16, links), SIZES)
-pair = "recursive_doubling_all_reduce", "ring_all_reduce"
-Table(("doubling = ring at", "alpha 0.5 us", "alpha 5 us", "alpha 50 us"), tuple(
-    (f"{n} ranks", *(in_unit(crossover_bytes(*pair, n, network(alpha, 1 / (25 * GB))), "KB", 3)
-                     for alpha in (0.5e-6, 5e-6, 50e-6))) for n in (4, 8, 16, 64)))
+doubling, halving, ring = "recursive_doubling_all_reduce", "halving_doubling_all_reduce", "ring_all_reduce"
+pairs = {"doubling = ring": (doubling, ring), "doubling = halving-doubling": (doubling, halving)}
+Table(("equally fast at", *pairs), tuple(
+    (f"{n} ranks", *(in_unit(crossover_bytes(*pair, n, links), "KB", 3) for pair in pairs.values()))
+    for n in (4, 8, 16, 64)))
 
 # %% [markdown]
-# The picture in words: marks are played, lines are formulas, and every mark lies on its line.
-# On the left all curves are flat: only latency counts, and recursive doubling with its 4 messages wins.
-# On the right all are straight: only bytes count, ring and halving-doubling are lowest, and naive takes 16 times as long.
-# Doubling and ring cross at 1,529 KB, the dashed line.
-# In the table that crossing moves from 100 KB to 37 MB.
+# The picture in words: marks are played, solid lines are formulas, and each mark lies on its line; the double tree has no formula here.
+# On the left only latency counts, and doubling with its 4 messages wins; on the right only bytes, and ring and halving-doubling are lowest.
+# Doubling and ring cross at 1,529 KB, the dashed line; halving-doubling is best from 235 KB on.
+# Ten times $\alpha$, or a tenth of $\beta$, moves every crossing to ten times the size.
 #
-# By hand: change latency, bandwidth, ranks, and all is played again.
-# With "nodes of 4", four ranks share one slow port to the other nodes: which algorithm loses most?
+# The double tree sends hardly more than the ring and is slower: until the first of its 8 segments has gone up and down, links rest.
+#
+# By hand: everything is played again at each change.
 
 # %% tags=["nbval-ignore-output"]
 from helpers.compare.widgets import crossover_explorer
@@ -269,33 +279,40 @@ from helpers.compare.widgets import crossover_explorer
 crossover_explorer()
 
 # %% [markdown]
-# **Why rings, then, if halving-doubling has as few bytes and fewer messages?**
-# Because its partners are far away.
-# Take 4 nodes of 4 ranks: 300 GB/s inside a node, one port of 25 GB/s for all four ranks between nodes; 1 GB.
+# With 12 or 24 ranks, no power of two, the ring is best for large tensors.
+#
+# **The order of ranks.**
+# Now nodes of 4 ranks: 300 GB/s inside, and one port of 25 GB/s for all four to other nodes; 1 GB on 16 ranks.
+# In order, ranks 0 to 3 are one node; dealt in turn, ranks 0, 4, 8 and 12 are.
 
 # %%
-nodes = Network(Link(2e-6, 1 / (300 * GB)), ranks_per_node=4, between=Link(5e-6, 1 / (25 * GB)))
-Table(("1 GB on 16 ranks, ms", "25 GB/s everywhere", "nodes of 4"), tuple(
-    (name, *(f"{1e3 * play(lambda mesh: algorithm(mesh, torch.ones(1024)), 16, network=net, bytes_per_element=GB / 1024).time_s:.1f}"
-             for net in (links, nodes))) for name, algorithm in algorithms.items()))
+fast, slow = Link(2e-6, 1 / (300 * GB)), Link(5e-6, 1 / (25 * GB))
+networks = [links, Network(fast, ranks_per_node=4, between=slow),
+            Network(fast, ranks_per_node=4, between=slow, in_turn=True)]
+farthest_first = {"halving-doubling, farthest first":
+                  lambda mesh, tensor: halving_doubling_all_reduce(mesh, tensor, nearest_first=False)}
+Table(("1 GB on 16 ranks, ms", "25 GB/s everywhere", "nodes, in order", "nodes, dealt in turn"), tuple(
+    (name, *(f"{1e3 * seconds(all_reduce, 16, GB, net):.1f}" for net in networks))
+    for name, all_reduce in (ALL_REDUCES | farthest_first).items()))
 
 # %% [markdown]
-# In the ring only one rank of a node talks to the next node: it takes what it took with slow links everywhere.
-# Halving-doubling sends from all four ranks at once through one port, and takes three times as long.
+# In order, one rank of a node talks to the next node, and the ring takes what it took with slow links everywhere.
+# Dealt in turn, all four do, through one port: four times as long.
+# Halving-doubling swaps the largest halves with the first partner; if that one is in the same node, it beats the ring, else it takes 241 ms.
+# So what counts is how many bytes cross the slow port, and a launcher that deals ranks in another order can cost more than the wrong algorithm.
 #
 # **Algorithm bandwidth and bus bandwidth.**
-# Benchmarks such as nccl-tests print two figures: $T$ / time, and that times a factor, $2(N-1)/N$ for an all-reduce.
-# 1 GB on a ring of 25 GB/s:
+# Benchmarks such as nccl-tests print $T$ / time, and that times a factor, $2(N-1)/N$ for an all-reduce.
 
 # %%
 ring_s = {n: cost("ring_all_reduce", 250_000_000, n).seconds(links) for n in (2, 8, 64)}
-Table(("1 GB, ring all-reduce", "ms", "algorithm bandwidth, GB/s", "bus bandwidth, GB/s"), tuple(
+Table(("1 GB, ring, 25 GB/s", "ms", "algorithm bandwidth, GB/s", "bus bandwidth, GB/s"), tuple(
     (f"{n} ranks", f"{1e3 * s:.1f}", f"{algorithm_bandwidth(GB, s) / GB:.1f}",
      f"{bus_bandwidth('all_reduce', GB, s, n) / GB:.1f}") for n, s in ring_s.items()))
 
 # %% [markdown]
-# Algorithm bandwidth falls with $N$ though the links are the same; bus bandwidth stays near the link's own 25, and shows what latency costs.
-# So compare bus bandwidths, and time a job by algorithm bandwidth.
+# Algorithm bandwidth falls with $N$ though the links are the same; bus bandwidth stays near the link's own 25, and what is missing is latency.
+# Compare networks by bus bandwidth; to know how long your all-reduce takes, divide $T$ by algorithm bandwidth.
 #
 # **This machine.**
 # Two real ranks hand messages of four sizes back and forth; a line through three of them gives $\alpha$ and $\beta$, and the fourth is a prediction.
@@ -304,18 +321,21 @@ Table(("1 GB, ring all-reduce", "ms", "algorithm bandwidth, GB/s", "bus bandwidt
 measured = message_seconds((4_000, 100_000, 1_000_000, 4_000_000))
 link = fit_link({size: s for size, s in measured.items() if size != 1_000_000})
 predicted_vs_measured({"1 MB, microseconds": (1e6 * (link.alpha_s + 1_000_000 * link.beta_s), 1e6 * measured[1_000_000])},
-                      notes=(f"alpha = {1e6 * link.alpha_s:.0f} us, bandwidth 1 / beta = {1 / link.beta_s / GB:.1f} GB/s",))
+                      notes=(link_in_words(link),))
 
 # %% [markdown]
-# The ratio is rarely 1.00: memory, caches and other programs are no straight line.
-# Within a factor of two it serves, since algorithms differ by more.
-# CPU and gloo do not show a GPU's links, nor NCCL's choice of algorithms; bytes and messages are the same there.
+# Mostly the line is right within a factor of two: caches and other programs are no straight line.
+# If it is far off, run the cell again: another program was in the way.
+# That is enough to tell 71 seconds from 1.1, not to choose between two good algorithms.
+#
+# CPU and gloo do not show a GPU's links.
+# The bytes and messages of an algorithm are the same there; which algorithm NCCL takes, you measure.
 #
 # ## Break it
 #
 # A ring in which every rank sends first, then receives.
 # One number is enough.
-# First on queues, which keep what is sent, then on gloo:
+# First on queues, then on gloo:
 
 # %% tags=["raises-exception"]
 def pass_on(mesh):
@@ -336,7 +356,9 @@ run_on_gloo(pass_on, 4, timeout_s=1)
 play(pass_on, 4)
 
 # %% [markdown]
-# So a program that works on one transport may hang on another, or from some message size on where small messages are kept and large ones are not.
+# Queues keep what is sent, so there it worked.
+# Other transports keep small messages and make large ones wait: the same program passes a small test and hangs on a large tensor.
+# (Gloo waits at any size.)
 #
 # Three cures: even ranks send first and odd ones receive first; or both at once with `exchange`; or begin with `isend`, receive, and wait.
 
@@ -364,7 +386,7 @@ def cured(mesh, how):
  for how in ("in turns", "exchange", "isend")}
 
 # %% [markdown]
-# All three are right; sending in turns takes twice as long.
+# All three are right; sending in turns takes twice as long, on an even number of ranks.
 # In plain `torch.distributed`, `exchange` is `dist.batch_isend_irecv`, or `isend` and `irecv` with a `wait` for both.
 #
 # ## Read the helper
@@ -372,10 +394,10 @@ def cured(mesh, how):
 # Open `helpers/run/collectives.py`, and beside it `helpers/run/pipelined_ring.py`.
 #
 # 1. In `ring_reduce_scatter`, what would rank $r$ own if the two index expressions had $+1$ added?
-# 2. In `pipelined_ring.py`, between which two lines does a piece arrive while another one is added?
+# 2. In `pipelined_ring.py`, between which two lines can a piece arrive while another one is added?
 #
 # <details><summary>Answers</summary>
-# 1. Chunk r+1: every sum would start, and end, one rank earlier. 2. Between <code>arriving = mesh.irecv(...)</code> for the next piece and <code>mesh.add</code>: the message is asked for before the adding begins. That, and pieces instead of whole chunks, makes it about as fast as gloo's own all_reduce for large tensors: <code>make bench</code>.
+# 1. Chunk r+1: every sum would start, and end, one rank earlier; and <code>return mine[rank]</code> would give an unfinished one. 2. Between <code>arriving = mesh.irecv(targets[k + 1], left)</code> and <code>arriving.wait()</code> of the next turn, and <code>mesh.add</code> stands between them. That, and pieces instead of whole chunks, makes it about as fast as gloo's own all_reduce for large tensors: <code>make bench</code>.
 # </details>
 
 # %% [markdown]
@@ -391,14 +413,14 @@ def cured(mesh, how):
 # **2.** "A tree all-reduce moves $T\log_2 N$ bytes a rank, so for large tensors the ring always moves less." Right?
 #
 # <details><summary>Answer</summary>
-# No, a common misconception. T log N is recursive doubling. A double binary tree moves at most 2T, hardly more than the ring's 2T(N-1)/N, with far fewer messages one after another.
+# No, a common misconception. T log N is recursive doubling. A double binary tree moves at most 2T, hardly more than the ring's 2T(N-1)/N, in far fewer messages one after another.
 # </details>
 # <br>
 #
-# **3.** From 8 to 64 ranks the algorithm bandwidth of a 1 GB all-reduce falls by an eighth. Is the network worse?
+# **3.** A program in which all ranks send first passed its test on two ranks with 10 numbers. Is it safe?
 #
 # <details><summary>Answer</summary>
-# No: 7/4 becomes 63/32, and 1.75 / 1.97 = 0.89. The bus bandwidth, which takes that factor out, is the same.
+# Only on a transport that keeps messages of any size. Elsewhere it hangs, at once or when tensors grow.
 # </details>
 
 # %% [markdown]
@@ -406,9 +428,9 @@ def cured(mesh, how):
 #
 # An all-reduce is a reduce-scatter and an all-gather, and a ring does each in $N-1$ steps of $T/N$: as few bytes as possible, but a number of messages that grows with $N$.
 # Small tensors want few messages, large ones few bytes, and where they cross is computed from $\alpha$, $\beta$ and $N$, not remembered.
-# Everything that sends first waits for someone who receives.
+# If all send first, it depends on the transport whether anybody goes on, so never rely on it.
 #
-# **Pitfalls.** $T$ meant as one rank's part. Rank $r$'s chunk taken for granted. A call's name taken for its cost. Algorithm bandwidth compared across numbers of ranks. A program that works while messages are small.
+# **Pitfalls.** $T$ meant as one rank's part. Rank $r$'s chunk taken for granted. A call's name taken for its cost. Algorithm bandwidth compared across numbers of ranks. Ranks in an order that crosses nodes at every step. A program that works while messages are small.
 #
 # **Sources.** Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009. Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009. Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019. nccl-tests, `doc/PERFORMANCE.md`.
 #
