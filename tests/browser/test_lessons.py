@@ -160,3 +160,48 @@ def test_the_line_that_counts_seconds_is_gone_when_the_run_is_over(lab):
     expect(area).to_have_text(re.compile(r"^\s*\[rank 0\] slept\s+\[rank 1\] slept\s*$"))
     shown = [output for output in lab.outputs()[1][1] if output.get("data") != {}]
     assert [output["output_type"] for output in shown] == ["stream"]
+
+
+def test_the_arrow_keys_step_through_the_ring(lab):
+    lab.open("notebooks/02_collectives.ipynb")
+    lab.run("import importlib.util")
+    cell = lab.run("ring_explorer()")
+    sentence, image = cell.locator(".widget-html-content"), cell.locator(".widget-image")
+    expect(sentence).to_contain_text("Reduce-scatter, step 1 of 3")
+    before = picture_bytes(image)
+    cell.locator(".noUi-handle").focus()
+    lab.page.keyboard.press("ArrowRight")
+    expect(sentence).to_contain_text("Reduce-scatter, step 2 of 3")
+    expect(sentence.locator("li")).to_have_text([
+        "rank 0 sends chunk 2 (sum of ranks 0, 3) to rank 1", "rank 1 sends chunk 3 (sum of ranks 0, 1) to rank 2",
+        "rank 2 sends chunk 0 (sum of ranks 1, 2) to rank 3", "rank 3 sends chunk 1 (sum of ranks 2, 3) to rank 0"])
+    expect(cell.get_by_role("spinbutton", name="steps done")).to_have_value("1")
+    assert picture_bytes(image) != before
+    lab.page.keyboard.press("End")
+    expect(sentence).to_contain_text("every chunk on every rank is the sum over all 4 ranks")
+    choose(lab, cell.get_by_role("combobox", name="ranks"), 1)
+    expect(sentence).to_contain_text("Reduce-scatter, step 1 of 2")
+    assert lab.errors == []
+
+
+def test_latency_and_ranks_move_the_crossover(lab):
+    lab.open("notebooks/02_collectives.ipynb")
+    lab.run("import importlib.util")
+    cell = lab.run("crossover_explorer()")
+    sentence, image = cell.locator(".widget-html-content"), cell.locator("img")
+    expect(sentence).to_contain_text("equally fast at 1,529 KB")
+    before = picture_bytes(image)
+    field = cell.get_by_role("spinbutton", name="latency, us")
+    field.focus()
+    field.select_text()
+    lab.page.keyboard.type("50")
+    lab.page.keyboard.press("Enter")
+    expect(sentence).to_contain_text(f"equally fast at {50e-6 * 25e9 * (30 - 4) / (4 - 30 / 16) / 1e3:,.0f} KB")
+    assert picture_bytes(image) != before
+    cell.locator(".noUi-handle").first.focus()
+    lab.page.keyboard.press("Home")
+    expect(field).to_have_value("1")
+    choose(lab, cell.get_by_role("combobox", name="ranks"), 3)
+    expect(sentence).to_contain_text(f"equally fast at {1e-6 * 25e9 * (14 - 3) / (3 - 14 / 8) / 1e3:,.0f} KB")
+    choose(lab, cell.get_by_role("combobox", name="links"), 1)
+    expect(sentence).to_contain_text("Links differ")

@@ -1,0 +1,11 @@
+"""Messages between real ranks are timed; more bytes take longer."""
+import pytest
+
+from helpers.run.links import message_seconds
+
+
+@pytest.mark.ranks
+def test_each_size_has_its_time_and_many_bytes_take_longer_than_few():
+    seconds = message_seconds((4, 4_000, 40_000_000))
+    assert list(seconds) == [4, 4_000, 40_000_000]
+    assert 0 < seconds[4] < seconds[40_000_000]
