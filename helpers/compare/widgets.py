@@ -93,10 +93,10 @@ def ring_explorer(world_size: int = 4) -> widgets.VBox:
     step.observe(redraw, names="value")
     ranks.observe(resize, names="value")
     redraw()
-    return widgets.VBox([ranks, _row(step, slider), words, picture])
+    return widgets.VBox([ranks, _row(step, slider), _row(picture, words)])
 
 
-NODES = {"all alike": None, "nodes of 4, ten times slower between": 4}
+NODES = {"all alike": 0, "nodes of 4, ten times slower between": 4}
 
 
 def crossover_explorer(alpha_us: int = 5, gigabytes_per_s: int = 25, world_size: int = 16) -> widgets.VBox:
@@ -104,13 +104,14 @@ def crossover_explorer(alpha_us: int = 5, gigabytes_per_s: int = 25, world_size:
     alpha, alpha_slider = _number("latency, us", alpha_us, 1, 100)
     bandwidth, bandwidth_slider = _number("GB/s", gigabytes_per_s, 1, 400)
     ranks = _choice("ranks", [2, 3, 4, 8, 12, 16, 24, 32], world_size)
-    nodes = _choice("links", list(NODES.items()), None)
+    nodes = _choice("links", list(NODES.items()), 0)
     picture, words = widgets.Image(format="png", width=800), widgets.HTML()
 
     def redraw(_=None) -> None:
         link = Link(alpha.value * 1e-6, 1e-9 / bandwidth.value)
-        between = nodes.value and Link(link.alpha_s, 10 * link.beta_s)
-        found = curves(ranks.value, Network(link, ranks_per_node=nodes.value, between=between))
+        slow = Link(link.alpha_s, 10 * link.beta_s)
+        net = Network(link, ranks_per_node=nodes.value, between=slow) if nodes.value else Network(link)
+        found = curves(ranks.value, net)
         drawn = png(times(found, SIZES))
         words.value, picture.value = times_in_words(found), drawn
 

@@ -84,6 +84,8 @@ def test_with_slow_links_between_nodes_there_is_no_crossing():
     shown = parts(crossover_explorer())
     shown["links"].value = 4
     assert "no formulas" in shown["words"].value
+    shown["links"].index = 0
+    assert "equally fast at 1,529 KB" in shown["words"].value
 
 
 def test_a_link_in_words():

@@ -77,7 +77,7 @@ def test_the_strip_has_all_frames():
 
 
 def parts(box):
-    ranks, row, words, picture = box.children
+    ranks, row, (picture, words) = *box.children[:2], box.children[2].children
     return ranks, *row.children, words, picture
 
 
