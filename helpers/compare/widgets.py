@@ -22,9 +22,7 @@ STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
 
 def memory_explorer(model_name: str = "70B", recipe_name: str = "mixed", stage: int = 3, ranks: int = 16,
                     card_name: str = CARDS[-1].name) -> widgets.VBox:
-    """Model, recipe, stage, ranks and card; bars for all four stages and the smallest number of ranks.
-
-    """
+    """Model, recipe, stage, ranks and card; bars for all four stages and the smallest number of ranks."""
     controls = {
         "model_name": _choice("model", [m.name for m in MODELS], model_name),
         "recipe_name": _choice("recipe", list(RECIPES), recipe_name),
@@ -86,8 +84,10 @@ def ring_explorer(world_size: int = 4) -> widgets.VBox:
         words.value, picture.value = ring_in_words(frame), drawn
 
     def resize(_) -> None:
+        step.unobserve(redraw, names="value")
         step.value = 0
         step.max = slider.max = 2 * (ranks.value - 1)
+        step.observe(redraw, names="value")
         redraw()
 
     step.observe(redraw, names="value")

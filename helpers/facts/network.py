@@ -16,15 +16,19 @@ from dataclasses import dataclass
 from helpers.facts.errors import BadValue
 
 
+def _check_seconds(name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise BadValue(f"{name} is a number of seconds, 0 or more, not {value!r}")
+
+
 @dataclass(frozen=True)
 class Link:
     alpha_s: float                      # latency of a message
     beta_s: float                       # per byte
 
     def __post_init__(self):
-        for name, value in (("alpha_s", self.alpha_s), ("beta_s", self.beta_s)):
-            if not 0 <= value < float("inf"):
-                raise BadValue(f"{name} is a number of seconds, 0 or more, not {value!r}")
+        _check_seconds("alpha_s", self.alpha_s)
+        _check_seconds("beta_s", self.beta_s)
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,7 @@ class Network:
     in_turn: bool = False               # ranks are dealt to the nodes in turn, not node by node
 
     def __post_init__(self):
-        if not 0 <= self.gamma_s < float("inf"):
-            raise BadValue(f"gamma_s is a number of seconds, 0 or more, not {self.gamma_s!r}")
+        _check_seconds("gamma_s", self.gamma_s)
         if (self.ranks_per_node is None) != (self.between is None):
             raise BadValue("ranks_per_node and between belong together: give both or neither")
         if self.ranks_per_node is not None and (type(self.ranks_per_node) is not int or self.ranks_per_node < 1):

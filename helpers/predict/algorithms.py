@@ -3,7 +3,8 @@
     seconds = messages alpha + moved beta + added gamma
 
 S is the number of elements on each rank, N the number of ranks, L = floor(log2 N),
-c = ceil(S/N) the longest chunk.  The last line is for N a power of two; other N cost two more messages of S.
+c = ceil(S/N) the longest chunk.  The last two lines are for N a power of two; other N cost two more messages of S,
+and one more addition of S.
 
                         messages    moved                added
     naive_all_reduce    2 (N-1)     2 (N-1) S            (N-1) S
@@ -51,6 +52,8 @@ def cost(algorithm: str, num_elements: int, world_size: int, element_bytes: floa
         raise BadValue(f"world_size is a whole number from 1, not {world_size!r}")
     if type(num_elements) is not int or num_elements < 0:
         raise BadValue(f"num_elements is a whole number from 0, not {num_elements!r}")
+    if not 0 < element_bytes < float("inf"):
+        raise BadValue(f"element_bytes is a number of bytes above 0, not {element_bytes!r}")
     if world_size == 1:
         return Cost(0, 0, 0, 0)
     messages, *sizes = ALGORITHMS[algorithm](num_elements, world_size)
@@ -58,15 +61,14 @@ def cost(algorithm: str, num_elements: int, world_size: int, element_bytes: floa
 
 
 def crossover_bytes(low_latency: str, high_bandwidth: str, world_size: int, network: Network) -> float:
-    """Size of the tensor, in bytes, above which the second algorithm is faster than the first; 0 if it always is.
-
-    `inf` if it never is.
-    """
+    """Bytes of the tensor from which on the second algorithm is as fast as the first; `inf` if it never is."""
     elements = 1024 * world_size                    # any number that all chunks divide
     first, second = (cost(name, elements, world_size, 1) for name in (low_latency, high_bandwidth))
     late = (second.messages - first.messages) * network.link.alpha_s
     no_latency = replace(network, link=Link(0, network.link.beta_s))
     spared = first.seconds(no_latency) - second.seconds(no_latency)
+    if late < 0 and spared < 0:
+        raise BadValue(f"{high_bandwidth} is faster for small tensors only: ask for the two in the other order")
     if late <= 0:
         return 0.0 if spared >= 0 else float("inf")
     return late / spared * elements if spared > 0 else float("inf")

@@ -3,8 +3,9 @@
 Every rank runs until it must wait; then the earliest message that both its ends
 have posted is sent.  So the same programs always take the same times.  Each
 rank has one port out and one in, and so has each node: a message of n bytes
-holds those on its way for n beta seconds, and arrives alpha seconds later.  Links take turns at a port:
-the first message of one link goes before the second of another.
+holds those on its way for n beta seconds, and arrives alpha seconds later.
+Of messages that want a port at the same time, the one whose link has carried
+fewest goes first; then the one that was posted first.
 
 `virtual.py` is what rank programs see of it.
 """
@@ -17,19 +18,15 @@ from functools import partial
 from typing import Any
 
 import numpy
+import torch
 from greenlet import getcurrent, greenlet
 
-from helpers.facts.errors import BadValue, CourseError
+from helpers.facts.errors import BadValue
 from helpers.facts.network import Network
 from helpers.facts.trace import Span
+from helpers.run import deadlock
 from helpers.run.letter import Wire
 from helpers.run.mesh import Tensor
-
-MOST_NAMED = 8                          # ranks of a deadlock
-
-
-class Deadlock(CourseError, RuntimeError):
-    """Every rank that is not done waits for another one."""
 
 
 class Way:
@@ -48,7 +45,7 @@ class Way:
 class Message:
     """One message; its ends post it in either order."""
 
-    __slots__ = ("clock", "done_s", "posted_s", "sends", "size", "tensor", "waiting", "way")
+    __slots__ = ("clock", "done_s", "incoming", "outgoing", "posted_s", "sends", "size", "tensor", "waiting", "way")
 
     def __init__(self, clock: Clock, way: Way, tensor: Tensor, sends: bool, posted_s: float):
         self.clock, self.way = clock, way
@@ -60,8 +57,11 @@ class Message:
         clock, rank = self.clock, self.clock.turn
         if self.done_s is None:
             self.waiting.append(rank)
-            clock.waits_for[rank] = self
+            clock.waits_for[rank], gradients = self, torch.is_grad_enabled()
             clock.conductor.switch()
+            del clock.waits_for[rank]
+            if torch.is_grad_enabled() != gradients:        # another rank has changed it
+                torch.set_grad_enabled(gradients)
         if self.done_s > clock.now[rank]:
             clock.now[rank] = self.done_s
 
@@ -97,7 +97,8 @@ class Clock:
         message.size = self.size(tensor)
         way.num_messages += 1
         self.num_messages += 1
-        _copy(way, *((tensor, message.tensor) if sends else (message.tensor, tensor)))
+        message.outgoing, message.incoming = (tensor, message.tensor) if sends else (message.tensor, tensor)
+        _check_fit(way, message)
         self._enter(now if now > message.posted_s else message.posted_s, (way.num_messages, self.num_messages, message))
         return message
 
@@ -126,6 +127,10 @@ class Clock:
 
     def _arrive(self, message: Message, way: Way, start_s: float, done_s: float) -> None:
         message.done_s = done_s
+        if isinstance(message.incoming, numpy.ndarray):
+            message.incoming[...] = message.outgoing
+        else:
+            message.incoming.detach().copy_(message.outgoing)
         self.wire[way.source].sent += message.size
         self.wire[way.to].received += message.size
         self.runnable.extend(message.waiting)
@@ -140,13 +145,30 @@ class Clock:
 
     def conduct(self, programs: list[Callable[[], Any]]) -> list[Any]:
         """Run one program for each rank to its end; return what they returned."""
-        results, unfinished = [None] * len(programs), set(range(len(programs)))
+        results, unfinished, gradients = [None] * len(programs), set(range(len(programs))), torch.is_grad_enabled()
 
         def run(rank: int) -> None:
-            results[rank] = programs[rank]()
+            torch.set_grad_enabled(gradients)
+            try:
+                results[rank] = programs[rank]()
+            except SystemExit as left:
+                raise BadValue(f"the program left by sys.exit({left.code!r})") from None
             unfinished.remove(rank)
 
         self.conductor, ranks = getcurrent(), [greenlet(partial(run, rank)) for rank in range(len(programs))]
+        try:
+            self._take_turns(ranks)
+            if unfinished:
+                raise deadlock.nobody_can_go_on(self.waits_for)
+        finally:
+            for rank in ranks:
+                rank.throw()
+            torch.set_grad_enabled(gradients)
+        if left_over := [message for way in self.ways.values() for message in way.posted]:
+            raise deadlock.left_over(left_over)
+        return results
+
+    def _take_turns(self, ranks: list[greenlet]) -> None:
         try:
             while self.runnable or self.times:
                 while self.runnable:
@@ -155,33 +177,12 @@ class Clock:
                 if self.times:
                     self.deliver()
         except Exception as error:
-            error.add_note(f"on rank {self.turn} of {len(programs)}")
+            error.add_note(f"on rank {self.turn} of {len(ranks)}")
             raise
-        finally:
-            for rank in ranks:
-                rank.throw()
-        if unfinished:
-            raise Deadlock(self._who_waits(sorted(unfinished)))
-        return results
-
-    def _who_waits(self, ranks: list[int]) -> str:
-        lines = [_in_words(rank, self.waits_for[rank]) for rank in ranks[:MOST_NAMED]]
-        more = [f"  ... and {len(ranks) - MOST_NAMED} more"] if len(ranks) > MOST_NAMED else []
-        return "\n".join(["nobody can go on", *lines, *more])
 
 
-def _copy(way: Way, outgoing: Tensor, incoming: Tensor) -> None:
+def _check_fit(way: Way, message: Message) -> None:
+    outgoing, incoming = message.outgoing, message.incoming
     if len(outgoing) != len(incoming) or outgoing.dtype != incoming.dtype:
         raise BadValue(f"rank {way.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
                        f"{way.to}, which expects {len(incoming)} of {incoming.dtype}")
-    if isinstance(incoming, numpy.ndarray):
-        incoming[...] = outgoing
-    else:
-        incoming.copy_(outgoing)
-
-
-def _in_words(rank: int, message: Message) -> str:
-    what = f"{len(message.tensor)} element{'s' if len(message.tensor) != 1 else ''}"
-    if rank == message.way.source:
-        return f"  rank {rank} waits to send {what} to rank {message.way.to}, which does not receive"
-    return f"  rank {rank} waits to receive {what} from rank {message.way.source}, which does not send"

@@ -120,13 +120,18 @@ def naive_all_to_all(mesh: Mesh, tensor: Tensor) -> Tensor:
     everything[0] = mine
     for source in range(1, n):
         mesh.recv(everything[source], source)
-    for to in reversed(range(n)):
-        received = empty(mine, n * len(chunks(mine, n)[to]))
-        for row, source in zip(chunks(received, n), everything, strict=True):
-            row[:] = chunks(source, n)[to]
-        if to != 0:
-            mesh.send(received, to)
-    return received.reshape(n, -1)
+    for to in range(1, n):
+        mesh.send(_chunk_of_all(everything, to), to)
+    return _chunk_of_all(everything, 0)
+
+
+def _chunk_of_all(everything: Tensor, number: int) -> Tensor:
+    """Chunk `number` of each row of `everything` [N, T], as rows."""
+    n = len(everything)
+    rows = empty(everything[0], n * len(chunks(everything[0], n)[number])).reshape(n, -1)
+    for row, source in zip(rows, everything, strict=True):
+        row[:] = chunks(source, n)[number]
+    return rows
 
 
 def pairwise_all_to_all(mesh: Mesh, tensor: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing as mp
 import os
+import signal
 import sys
 import threading
 import types
@@ -20,7 +21,7 @@ _starting = threading.Lock()
 def start(*args) -> mp.Process:
     """Start one rank; `args` are those of `helpers.run.rank.main`."""
     process = context().Process(target=_enter, args=args, daemon=True)
-    with _starting, _server_environment(), _no_main_module():
+    with _starting, uninterrupted(), _server_environment(), _no_main_module():
         process.start()
     return process
 
@@ -28,9 +29,20 @@ def start(*args) -> mp.Process:
 def warm_up() -> None:
     """Start the fork server now, so that the first `launch` is as quick as the next."""
     process = context().Process(target=int, daemon=True)
-    with _starting, _server_environment(), _no_main_module():
+    with _starting, uninterrupted(), _server_environment(), _no_main_module():
         process.start()
     process.join()
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: a fork server that is left in the middle of a request ends, and a second one must not stop a
+    clean-up."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _enter(*args) -> None:

@@ -85,7 +85,7 @@ def run_ranks(payload: bytes, world_size: int, timeout_s: float, queues: dict | 
         print(report.interrupted([_read(r, folder) for r in ranks]))
         raise
     finally:
-        with _uninterrupted():
+        with forks.uninterrupted():
             _end(ranks)
             printed = [_read(r, folder).printed for r in ranks]
             shutil.rmtree(folder, ignore_errors=True)
@@ -97,7 +97,8 @@ def _start(rank: int, world_size: int, payload: bytes, folder: Path, timeout_s: 
     home, theirs = Pipe()
     (folder / f"{rank}.log").touch()              # looked at before the rank has begun to print
     with theirs:
-        process = forks.start(rank, world_size, payload, folder, theirs, timeout_s, queues)
+        own = queues and {ends: queue for ends, queue in queues.items() if rank in ends}
+        process = forks.start(rank, world_size, payload, folder, theirs, timeout_s, own)
     return _Rank(process, home, Fate(rank))
 
 
@@ -153,16 +154,6 @@ def _read(r: _Rank, folder: Path) -> Fate:
     r.fate.stack, r.fate.place = text("stack", 2**20), text("place", 2**10).strip()
     r.fate.printed = text("log", MOST_PRINTED)
     return r.fate
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let a second Ctrl-C wait until everything is cleaned up."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(ranks: list[_Rank]) -> None:

@@ -10,9 +10,9 @@ from helpers.facts.trace import Trace
 class Wire:
     """Bytes that one rank sent and received."""
 
-    sent: int = 0
+    sent: int = 0                   # a float where elements stand for more bytes than they have: virtual.py
     received: int = 0
-    counted_by: str = "kernel"      # or "calls"
+    counted_by: str = "kernel"      # or "calls", "mesh", "virtual clock"
 
 
 @dataclass

@@ -8,6 +8,7 @@ import time
 
 import torch
 
+from helpers.facts.errors import BadValue
 from helpers.run.mesh import Mesh, run_on_gloo
 
 WARM_UPS, ROUNDS = 5, 31
@@ -18,6 +19,8 @@ def message_seconds(sizes: tuple[int, ...]) -> dict[int, float]:
 
     The shortest, since other programs only ever make a message slower.
     """
+    if odd := [size for size in sizes if type(size) is not int or size < 4 or size % 4]:
+        raise BadValue(f"a size is a multiple of 4 bytes, not {odd[0]!r}")
     return run_on_gloo(_hand_back_and_forth, 2, sizes).results[0]
 
 

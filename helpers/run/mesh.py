@@ -1,10 +1,10 @@
 """What a collective needs of a network: send, receive, and both at once.
 
     mesh.rank, mesh.world_size
-    mesh.send(tensor, to)                               returns when `to` has received
+    mesh.send(tensor, to)                               may return only when `to` has received
     mesh.recv(tensor, source)                           fills `tensor`
     mesh.exchange(outgoing, to, incoming, source)       both at once
-    mesh.isend(tensor, to), mesh.irecv(tensor, source)  begin; `.wait()` ends
+    mesh.isend(tensor, to), mesh.irecv(tensor, source)  begin; `.wait()`, once, ends
     mesh.add(into, tensor)                              into += tensor
 
 An algorithm that is written over these runs on three transports: `GlooMesh`
@@ -15,6 +15,7 @@ network and a thousand ranks.  A rank program takes the mesh first:
 """
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Protocol
 
@@ -33,7 +34,7 @@ def flatten(tensor: Tensor) -> Tensor:
     contiguous = tensor.flags.c_contiguous if isinstance(tensor, numpy.ndarray) else tensor.is_contiguous()
     if not contiguous:
         raise BadValue("a collective works in place on a contiguous tensor: give it tensor.contiguous()")
-    return tensor.reshape(-1)
+    return tensor if tensor.ndim == 1 else tensor.reshape(-1)
 
 
 def empty(like: Tensor, num_elements: int) -> Tensor:
@@ -41,6 +42,20 @@ def empty(like: Tensor, num_elements: int) -> Tensor:
     if isinstance(like, numpy.ndarray):
         return numpy.empty(num_elements, like.dtype)
     return like.new_empty(num_elements)
+
+
+def check_program(program: Callable, args: tuple, kwargs: dict) -> None:
+    """Refuse what cannot be called as `program(mesh, *args, **kwargs)`."""
+    if not callable(program):
+        raise BadValue(f"a rank program is a function program(mesh, ...), not {program!r}")
+    try:
+        signature = inspect.signature(program)
+    except ValueError:                                  # of a built-in function
+        return
+    try:
+        signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        raise BadValue(f"a rank program is called as program(mesh, ...) with what else you gave; {error}") from None
 
 
 class Work(Protocol):
@@ -84,10 +99,11 @@ class Mesh:
 
     def other(self, rank: int) -> int:
         """`rank`, if there is such a rank besides this one."""
-        if type(rank) is not int or rank == self.rank or not 0 <= rank < self.world_size:
-            raise BadValue(f"rank {self.rank} can send to and receive from the other ranks of {self.world_size}, "
-                           f"not {rank!r}")
-        return rank
+        if type(rank) is int and rank != self.rank and 0 <= rank < self.world_size:
+            return rank
+        hint = ": make it an int" if isinstance(rank, numpy.integer) else ""
+        raise BadValue(f"rank {self.rank} can send to and receive from the other ranks of {self.world_size}, "
+                       f"not {rank!r}{hint}")
 
 
 class GlooMesh(Mesh):
@@ -97,22 +113,25 @@ class GlooMesh(Mesh):
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
 
     def isend(self, tensor: Tensor, to: int) -> Work:
-        return dist.isend(torch.as_tensor(tensor), self.other(to))
+        return dist.isend(_torch(tensor), self.other(to))
 
     def irecv(self, tensor: Tensor, source: int) -> Work:
-        return dist.irecv(torch.as_tensor(tensor), self.other(source))
+        return dist.irecv(_torch(tensor), self.other(source))
 
     def send(self, tensor: Tensor, to: int) -> None:
-        dist.send(torch.as_tensor(tensor), self.other(to))
+        dist.send(_torch(tensor), self.other(to))
 
     def recv(self, tensor: Tensor, source: int) -> None:
-        dist.recv(torch.as_tensor(tensor), self.other(source))
+        dist.recv(_torch(tensor), self.other(source))
+
+
+def _torch(tensor: Tensor) -> torch.Tensor:
+    return torch.as_tensor(flatten(tensor)).detach()
 
 
 def run_on_gloo(program: Callable, world_size: int, *args, timeout_s: float = 30.0, **kwargs) -> Run:
     """`launch` for `program(mesh, *args, **kwargs)`: real ranks on gloo."""
-    if not callable(program):
-        raise BadValue(f"run_on_gloo takes a function program(mesh, ...), not {program!r}")
+    check_program(program, args, kwargs)
     return launch(_on_gloo, world_size, program, *args, timeout_s=timeout_s, **kwargs)
 
 

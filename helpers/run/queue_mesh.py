@@ -10,9 +10,10 @@ go on a queue: a tensor would travel as a handle to memory that ends with its se
 from __future__ import annotations
 
 import queue
+import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy
 import torch
@@ -21,12 +22,14 @@ from helpers.facts.errors import BadValue, CourseError
 from helpers.run import forks, request
 from helpers.run.launch import Run, run_ranks
 from helpers.run.letter import Wire
-from helpers.run.mesh import Mesh, Tensor
+from helpers.run.mesh import Mesh, Tensor, check_program, flatten
 
 DEADLINE_S = 30.0               # of one receive
 MARGIN_S = 30.0                 # of the run beyond that
+MOST_RANKS = 16                 # each has a queue to each other one
 
-queues: dict = {}               # in a rank: (source, to) -> queue, set before the program runs
+queues: dict = {}               # in a rank: (source, to) -> queue, those of this rank, set before the program runs
+counted: Wire | None = None     # in a rank: what its mesh has counted
 
 
 class NothingCame(CourseError, TimeoutError):
@@ -61,7 +64,7 @@ class QueueMesh(Mesh):
 
     def isend(self, tensor: Tensor, to: int) -> _Sent:
         data = _bytes_of(tensor).tobytes()              # a copy: the queue may read it later
-        queues[self.rank, self.other(to)].put(data)
+        queues[self.rank, self.other(to)].put((str(tensor.dtype), data))
         self.wire.sent += len(data)
         return _Sent()
 
@@ -72,46 +75,55 @@ class QueueMesh(Mesh):
 
     def take(self, source: int) -> None:
         """Fill the tensor that has waited longest for `source`."""
-        work = self.awaited[source].popleft()
+        work = self.awaited[source][0]
         try:
-            data = queues[source, self.rank].get(timeout=self.deadline_s)
+            dtype, data = queues[source, self.rank].get(timeout=self.deadline_s)
         except queue.Empty:
             raise NothingCame(f"rank {self.rank} waited {self.deadline_s:g} s for a message from rank {source}, "
                               "and none came") from None
         target = _bytes_of(work.tensor)
-        if len(data) != len(target):
-            raise BadValue(f"rank {source} has sent {len(data)} bytes to rank {self.rank}, which expects {len(target)}")
+        if (len(data), dtype) != (len(target), str(work.tensor.dtype)):
+            raise BadValue(f"rank {source} has sent {len(data)} bytes of {dtype} to rank {self.rank}, which expects "
+                           f"{len(target)} of {work.tensor.dtype}")
         target[:] = numpy.frombuffer(data, numpy.uint8)
         self.wire.received += len(data)
         work.done = True
+        self.awaited[source].popleft()
 
 
 def _bytes_of(tensor: Tensor) -> numpy.ndarray:
     """The memory of a contiguous tensor, as bytes."""
-    if isinstance(tensor, torch.Tensor):
-        return tensor.detach().view(torch.uint8).numpy() if tensor.numel() else numpy.empty(0, numpy.uint8)
-    return tensor.view(numpy.uint8)
+    row = flatten(tensor)
+    return row.view(numpy.uint8) if isinstance(row, numpy.ndarray) else row.detach().view(torch.uint8).numpy()
 
 
 def run_on_queues(program: Callable, world_size: int, *args, deadline_s: float = DEADLINE_S, **kwargs) -> Run:
     """Run `program(mesh, *args, **kwargs)` on processes that are joined by queues alone.
 
-    A receive fails after `deadline_s` seconds.  Raises what `launch` raises.
+    A receive fails after `deadline_s` seconds, the whole run `MARGIN_S` later.  Raises what `launch` raises.
     """
-    if not callable(program):
-        raise BadValue(f"run_on_queues takes a function program(mesh, ...), not {program!r}")
+    check_program(program, args, kwargs)
+    if type(world_size) is not int or not 1 <= world_size <= MOST_RANKS:
+        raise BadValue(f"world_size is a whole number from 1 to {MOST_RANKS} on queues, not {world_size!r}")
+    if not isinstance(deadline_s, (int, float)) or not 0 < deadline_s < 3600:
+        raise BadValue(f"deadline_s is a number of seconds above 0 and below an hour, not {deadline_s!r}")
     payload = request.pack(_on_queues, world_size, deadline_s, (program, deadline_s, args, kwargs), {})
     between = {(source, to): forks.context().Queue() for source in range(world_size) for to in range(world_size)
                if source != to}
-    run = run_ranks(payload, world_size, deadline_s + MARGIN_S, between)
-    return replace(run, results=[result for result, _ in run.results], wire=[wire for _, wire in run.results])
+    return run_ranks(payload, world_size, deadline_s + MARGIN_S, between)
 
 
-def _on_queues(rank: int, world_size: int, program: Callable, deadline_s: float, args: tuple, kwargs: dict) -> tuple:
+def _on_queues(rank: int, world_size: int, program: Callable, deadline_s: float, args: tuple, kwargs: dict) -> object:
+    global counted
     mesh = QueueMesh(rank, world_size, deadline_s)
+    counted = mesh.wire
     result = program(mesh, *args, **kwargs)
-    for (source, _), one in queues.items():
+    for (source, to), one in queues.items():
         if source == rank:
             one.close()
-            one.join_thread()           # what has been sent must leave before this process does
-    return result, mesh.wire
+            leaving = threading.Thread(target=one.join_thread, daemon=True)
+            leaving.start()
+            leaving.join(deadline_s)            # what has been sent must leave before this process does
+            if leaving.is_alive():
+                raise NothingCame(f"rank {rank} has sent to rank {to} what that did not receive in {deadline_s:g} s")
+    return result

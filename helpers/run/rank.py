@@ -103,7 +103,8 @@ def _run(rank: int, world_size: int, payload: bytes, letter: Letter) -> bytes:
     before = meters.wire_total()
     returned = program(rank, world_size, *args, **kwargs)
     after = meters.wire_total()
-    letter.wire = Wire(after.sent - before.sent, after.received - before.received, after.counted_by)
+    letter.wire = queue_mesh.counted or Wire(after.sent - before.sent, after.received - before.received,
+                                             after.counted_by)
     letter.memory = meters.fullest()
     return _pack(returned)
 

@@ -16,7 +16,7 @@ LOST_A_PEER = re.compile(r"Connection (closed|reset) by peer|Broken pipe|connect
 SIZES_DIFFER = "op.preamble.length <= op.nbytes"        # gloo's abort when a message is larger than its buffer
 OWN = {str(Path(__file__).with_name(name)) for name in
        ("rank.py", "recorder.py", "forks.py", "launch.py", "request.py", "meters.py", "card.py", "parcel.py",
-        "mesh.py", "queue_mesh.py", "virtual.py", "clock.py")}
+        "mesh.py", "queue_mesh.py", "virtual.py", "clock.py", "deadlock.py")}
 MOST_FRAMES = 6                 # of one traceback; recursion has a thousand
 LIBRARIES = ("site-packages", "dist-packages", "<frozen", sysconfig.get_path("stdlib"))
 DEATHS = {

@@ -9,6 +9,7 @@ import atexit
 import gc
 import os
 import shutil
+import time
 
 import torch
 import torch._dynamo
@@ -23,5 +24,14 @@ gc.collect()
 gc.freeze()                  # a collection in a rank would touch, and so copy, every shared page
 collapse()
 
-# A notebook kernel that is killed cannot remove the folder of the server's socket.  The server ends right after it.
-atexit.register(shutil.rmtree, os.environ["COURSE_SERVER_FOLDER"], ignore_errors=True)
+kernel = os.getppid()
+
+
+@atexit.register
+def _remove_folder() -> None:
+    """A notebook kernel that is killed cannot remove the folder of the server's socket; one that lives needs it."""
+    end = time.monotonic() + 2.0                        # a dying kernel closes its pipes before it is gone
+    while os.getppid() == kernel and time.monotonic() < end:
+        time.sleep(0.01)
+    if os.getppid() != kernel:
+        shutil.rmtree(os.environ["COURSE_SERVER_FOLDER"], ignore_errors=True)

@@ -10,11 +10,12 @@ scan", 2009; Jeaugey, "Massively scale your deep learning training with NCCL 2.4
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from helpers.facts.errors import BadValue
 from helpers.run.collectives import chunks
-from helpers.run.mesh import Mesh, Tensor, empty, flatten
+from helpers.run.mesh import Mesh, Tensor, Work, empty, flatten
 
 
 def tree_broadcast(mesh: Mesh, tensor: Tensor, source: int = 0) -> None:
@@ -57,11 +58,11 @@ def double_tree(rank: int, world_size: int) -> tuple[Node, Node]:
     """A rank's places in two trees; whoever has children in one is a leaf of the other.
 
     The places 1 to N stand in order, as in a search tree: odd ones are leaves, and 2, 6, 10, ... are above them, and
-    4, 12, ... above those.  In the second tree each rank moves by one place, or all stand in reverse if N is even.
+    4, 12, ... above those.  In the second tree each rank stands one place further on, and the last one at place 1.
     """
-    n, reverse = world_size, world_size % 2 == 0
-    second = [n - r if reverse else (r + 1) % n + 1 for r in range(n)]      # rank -> place
-    return _node(rank, list(range(1, n + 1))), _node(rank, second)
+    first = [r + 1 for r in range(world_size)]                              # rank -> place
+    second = [(r + 1) % world_size + 1 for r in range(world_size)]
+    return _node(rank, first), _node(rank, second)
 
 
 def _node(rank: int, places: list[int]) -> Node:
@@ -79,25 +80,33 @@ def _above(place: int, most: int) -> int:
 
 
 def double_tree_all_reduce(mesh: Mesh, tensor: Tensor, num_segments: int = 8) -> None:
-    """Sums go up both trees and come down again, segment by segment, so that all links are busy."""
+    """Sums go up both trees and come down again, segment by segment so that all links are busy."""
     if num_segments < 1:
         raise BadValue(f"num_segments is 1 or more, not {num_segments!r}")
     halves = [chunks(half, num_segments) for half in chunks(flatten(tensor), 2)]
-    places = list(zip(double_tree(mesh.rank, mesh.world_size), halves, strict=True))
-    places.sort(key=lambda place: len(place[0].children))       # a leaf first: it waits for nobody
-    sums = [(node, part) for node, half in places for part in half]
-    rising = [[(buffer := empty(part, len(part)), mesh.irecv(buffer, child)) for child in node.children]
-              for node, part in sums]
-    falling = [(node, part, mesh.irecv(part, node.parent)) for node, half in reversed(places) for part in half
-               if node.parent is not None]
-    sent = []
-    for (node, part), arriving in zip(sums, rising, strict=True):
-        for buffer, work in arriving:
-            work.wait()
-            mesh.add(part, buffer)
-        sent += [mesh.isend(part, to) for to in (node.children if node.parent is None else [node.parent])]
+    trees = list(zip(double_tree(mesh.rank, mesh.world_size), halves, strict=True))
+    leaf_first = sorted(trees, key=lambda tree: len(tree[0].children))      # a leaf waits for nobody
+    # All receives are posted before anything is sent: first what comes up, then what comes down.
+    rising = [_from_children(mesh, node, part) for node, half in leaf_first for part in half]
+    falling = [(node, part, mesh.irecv(part, node.parent)) for node, half in reversed(leaf_first)
+               if node.parent is not None for part in half]
+    sent = [work for part in rising for work in part()]
     for node, part, work in falling:
         work.wait()
         sent += [mesh.isend(part, child) for child in node.children]
     for work in sent:
         work.wait()
+
+
+def _from_children(mesh: Mesh, node: Node, part: Tensor) -> Callable[[], list[Work]]:
+    """Ask the children for their sums; what is returned adds them and passes the sum on."""
+    buffers = [empty(part, len(part)) for _ in node.children]
+    arriving = [mesh.irecv(buffer, child) for buffer, child in zip(buffers, node.children, strict=True)]
+
+    def add_and_pass_on() -> list[Work]:
+        for buffer, work in zip(buffers, arriving, strict=True):
+            work.wait()
+            mesh.add(part, buffer)
+        return [mesh.isend(part, to) for to in (node.children if node.parent is None else [node.parent])]
+
+    return add_and_pass_on

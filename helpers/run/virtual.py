@@ -4,10 +4,14 @@
     played.time_s
 
 The data moves for real; only time is computed (clock.py).  When no rank can go
-on and no message is left, `Deadlock` says who waits for whom.
+on, `Deadlock` says who waits for whom.
+
+Each rank has its own copy of the arguments.  What else a program uses, global
+variables and random generators, all ranks share, unlike real ones.
 """
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +20,10 @@ from typing import Any
 from helpers.facts.errors import BadValue
 from helpers.facts.network import STEPS, Network
 from helpers.facts.trace import Trace
-from helpers.run.clock import Clock, Deadlock, Message
+from helpers.run.clock import Clock, Message
+from helpers.run.deadlock import Deadlock
 from helpers.run.letter import Wire
-from helpers.run.mesh import Mesh, Tensor
+from helpers.run.mesh import Mesh, Tensor, check_program, flatten
 
 __all__ = ["Deadlock", "Played", "VirtualMesh", "play"]
 
@@ -45,21 +50,21 @@ class VirtualMesh(Mesh):
         self.rank, self.world_size, self.clock = rank, world_size, clock
 
     def isend(self, tensor: Tensor, to: int) -> Message:
-        return self.clock.post(self.rank, self.other(to), tensor, sends=True)
+        return self.clock.post(self.rank, self.other(to), flatten(tensor), sends=True)
 
     def irecv(self, tensor: Tensor, source: int) -> Message:
-        return self.clock.post(self.other(source), self.rank, tensor, sends=False)
+        return self.clock.post(self.other(source), self.rank, flatten(tensor), sends=False)
 
     def exchange(self, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
         """As in `Mesh`, in fewer calls: a play has millions."""
-        sending = self.clock.post(self.rank, self.other(to), outgoing, True)
-        receiving = self.clock.post(self.other(source), self.rank, incoming, False)
+        sending = self.clock.post(self.rank, self.other(to), flatten(outgoing), True)
+        receiving = self.clock.post(self.other(source), self.rank, flatten(incoming), False)
         sending.wait()
         receiving.wait()
 
     def add(self, into: Tensor, tensor: Tensor) -> None:
         into += tensor
-        self.clock.add(self.rank, self.clock.size(tensor))
+        self.clock.add(self.rank, self.clock.size(flatten(tensor)))
 
 
 def play(program: Callable, world_size: int, *args, network: Network = STEPS, bytes_per_element: float | None = None,
@@ -70,7 +75,18 @@ def play(program: Callable, world_size: int, *args, network: Network = STEPS, by
     """
     if type(world_size) is not int or not 1 <= world_size <= MOST_RANKS:
         raise BadValue(f"world_size is a whole number from 1 to {MOST_RANKS}, not {world_size!r}")
+    if not isinstance(network, Network):
+        raise BadValue(f"network is a Network, such as network(alpha_s=5e-6, beta_s=1e-11), not {network!r}")
+    if bytes_per_element is not None and not (isinstance(bytes_per_element, (int, float))
+                                              and 0 < bytes_per_element < float("inf")):
+        raise BadValue(f"bytes_per_element is a number of bytes above 0, not {bytes_per_element!r}")
+    check_program(program, args, kwargs)
     clock = Clock(world_size, network, bytes_per_element, traced)
-    results = clock.conduct([partial(program, VirtualMesh(rank, world_size, clock), *args, **kwargs)
+    results = clock.conduct([_bound(program, VirtualMesh(rank, world_size, clock), copy.deepcopy((args, kwargs)))
                              for rank in range(world_size)])
     return Played(results, clock.wire, max(clock.now), clock.trace or [])
+
+
+def _bound(program: Callable, mesh: VirtualMesh, arguments: tuple[tuple, dict]) -> Callable[[], Any]:
+    args, kwargs = arguments
+    return partial(program, mesh, *args, **kwargs)

@@ -85,6 +85,7 @@ Table(("", "rank 0", "rank 1", "rank 2", "rank 3"), tuple(zip(names, *launch(voc
 # %% [markdown]
 # An `all_reduce` is a `reduce_scatter`, after which each rank owns the sum of one chunk, and an `all_gather` of those sums.
 # That split is the whole trick.
+# (For the mean of gradients, sum and divide: `total.div_(world_size)`.)
 #
 # Four ranks stand in a ring, and each has one queue to its neighbour.
 # Every rank cuts its tensor in four chunks, and sends one chunk in each step.

@@ -64,7 +64,7 @@ def test_at_the_crossover_both_take_as_long(world_size, alpha, beta, gamma):
     net = network(alpha, beta, gamma)
     size = crossover_bytes("recursive_doubling_all_reduce", "ring_all_reduce", world_size, net)
     if world_size == 2:
-        assert size == 0 or alpha > 0
+        assert size == pytest.approx(alpha / (gamma / 2) if gamma else float("inf"))
     else:
         times = [cost(name, 960, world_size, size / 960).seconds(net)
                  for name in ("recursive_doubling_all_reduce", "ring_all_reduce")]
@@ -85,6 +85,7 @@ def test_below_the_crossover_doubling_wins_and_above_it_the_ring_when_played(wor
 def test_a_crossover_that_is_always_or_never():
     assert crossover_bytes("ring_all_reduce", "halving_doubling_all_reduce", 8, network(1, 1)) == 0
     assert crossover_bytes("halving_doubling_all_reduce", "ring_all_reduce", 8, network(1, 1)) == float("inf")
+    assert crossover_bytes("ring_all_reduce", "ring_all_reduce", 8, network(1, 1)) == 0
 
 
 @pytest.mark.parametrize(("call", "says"), [
@@ -95,6 +96,8 @@ def test_a_crossover_that_is_always_or_never():
     (lambda: cost("ring_all_reduce", 8.0, 2), "num_elements is a whole number from 0, not 8.0"),
     (lambda: cost("double_tree_all_reduce", 8, 2).seconds(NETWORK), "depends on its segments"),
     (lambda: cost("ring_all_reduce", 8, 2).seconds(Network(Link(1, 1), 0, 2, Link(2, 2))), "all alike"),
+    (lambda: cost("ring_all_reduce", 8, 2, -1), "element_bytes is a number of bytes above 0, not -1"),
+    (lambda: crossover_bytes("ring_all_reduce", "recursive_doubling_all_reduce", 8, NETWORK), "in the other order"),
     (lambda: crossover_bytes("double_tree_all_reduce", "ring_all_reduce", 8, NETWORK), "depends on its segments"),
 ])
 def test_bad_questions_are_answered_with_what_to_ask(call, says):

@@ -48,6 +48,7 @@ def test_neither_alpha_nor_beta_is_below_zero(times):
     (lambda: bus_bandwidth("reduce", 1, 1, 0), "world_size is a whole number from 1, not 0"),
     (lambda: algorithm_bandwidth(1, 0), "seconds is above 0, not 0"),
     (lambda: Link(-1, 0), "alpha_s is a number of seconds, 0 or more, not -1"),
+    (lambda: Link("1", 0), "alpha_s is a number of seconds, 0 or more, not '1'"),
     (lambda: Link(0, float("nan")), "beta_s is a number of seconds, 0 or more, not nan"),
     (lambda: network(0, 0, float("inf")), "gamma_s is a number"),
     (lambda: Network(Link(0, 0), 0, 2), "belong together"),

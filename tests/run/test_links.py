@@ -1,7 +1,14 @@
 """Messages between real ranks are timed; more bytes take longer."""
 import pytest
 
+from helpers.facts.errors import BadValue
 from helpers.run.links import message_seconds
+
+
+@pytest.mark.parametrize("size", [0, 2, 6, 4.0])
+def test_a_size_is_a_multiple_of_four_bytes(size):
+    with pytest.raises(BadValue, match="a multiple of 4 bytes"):
+        message_seconds((4, size))
 
 
 @pytest.mark.ranks

@@ -113,13 +113,94 @@ def test_messages_of_another_size_are_named():
         mesh.send(torch.ones(mesh.rank + 1), 1 - mesh.rank)
         mesh.recv(torch.ones(1), 1 - mesh.rank)
 
-    with pytest.raises(RankFailed, match="rank 1 has sent 8 bytes to rank 0, which expects 4"):
+    with pytest.raises(RankFailed, match=r"rank 1 has sent 8 bytes of torch\.float32 to rank 0, which expects 4 of"):
         run_on_queues(program, 2)
 
 
 @pytest.mark.parametrize("run", [run_on_queues, run_on_gloo])
 def test_what_cannot_be_run_is_refused_before_anything_starts(run):
-    with pytest.raises(BadValue, match="takes a function program"):
+    with pytest.raises(BadValue, match="a rank program is a function"):
         run(3, 2)
+    with pytest.raises(BadValue, match="missing a required argument: 'size'"):
+        run(summed, 2, ring_all_reduce)
     with pytest.raises(BadValue, match="world_size is a whole number"):
         run(summed, 0, ring_all_reduce, 4)
+
+
+def test_every_pair_has_a_queue_so_ranks_are_few():
+    assert run_on_queues(summed, 16, ring_all_reduce, 16).results[15].tolist() == [136.0] * 16
+    with pytest.raises(BadValue, match="from 1 to 16 on queues, not 17"):
+        run_on_queues(summed, 17, ring_all_reduce, 4)
+
+
+@pytest.mark.parametrize("deadline_s", ["x", 0, -1, float("nan"), None])
+def test_a_deadline_is_a_number_of_seconds(deadline_s):
+    with pytest.raises(BadValue, match="deadline_s is a number of seconds"):
+        run_on_queues(summed, 2, ring_all_reduce, 4, deadline_s=deadline_s)
+
+
+def test_a_message_of_another_dtype_is_named():
+    def program(mesh):
+        mine, theirs = (torch.ones(1), torch.ones(1, dtype=torch.int32))[::1 if mesh.rank else -1]
+        mesh.exchange(mine, 1 - mesh.rank, theirs.to(mine.dtype), 1 - mesh.rank)
+
+    with pytest.raises(RankFailed, match=r"4 bytes of torch\.(float|int)32 to rank ., which expects 4 of"):
+        run_on_queues(program, 2)
+
+
+def test_what_nobody_receives_is_named_at_the_deadline():
+    def program(mesh):
+        if mesh.rank == 0:
+            mesh.send(torch.ones(300_000), 1)
+
+    with pytest.raises(RankFailed, match="rank 0 has sent to rank 1 what that did not receive in 1 s"):
+        run_on_queues(program, 2, deadline_s=1)
+
+
+@pytest.mark.parametrize("run", [run_on_queues, run_on_gloo, play])
+def test_shapes_and_gradients_do_not_matter_on_any_transport(run):
+    def program(mesh):
+        other = 1 - mesh.rank
+        given = torch.full((2, 3), float(mesh.rank + 1), requires_grad=True)
+        taken, single = torch.zeros(3, 2), torch.tensor(0.0)
+        mesh.exchange(given, other, taken, other)
+        mesh.exchange(torch.tensor(float(mesh.rank)), other, single, other)
+        return taken.tolist(), single.item()
+
+    assert run(program, 2).results == [([[2.0, 2.0]] * 3, 1.0), ([[1.0, 1.0]] * 3, 0.0)]
+
+
+@pytest.mark.parametrize("run", [run_on_queues, run_on_gloo])
+@pytest.mark.parametrize("to", [0, 2, -1])
+def test_a_message_goes_to_another_rank(run, to):
+    with pytest.raises(RankFailed, match="rank 0 can send to and receive from the other ranks of 2, not"):
+        run(lambda mesh: mesh.rank or mesh.send(torch.ones(1), to), 2)
+
+
+@pytest.mark.parametrize("run", [run_on_queues, run_on_gloo, play])
+def test_every_rank_has_its_own_copy_of_the_arguments(run):
+    def program(mesh, tensor, *, more):
+        ring_all_reduce(mesh, tensor)
+        more.append(mesh.rank)
+        return tensor.tolist(), more
+
+    assert run(program, 3, torch.ones(3), more=[]).results == [([3.0] * 3, [rank]) for rank in range(3)]
+
+
+def test_errors_show_the_learners_lines_and_not_the_courses():
+    def program(mesh):
+        mesh.recv(torch.ones(1), 5)
+
+    for run in (run_on_queues, run_on_gloo):
+        with pytest.raises(RankFailed) as caught:
+            run(program, 2)
+        assert "mesh.recv(torch.ones(1), 5)" in str(caught.value)
+        assert "helpers." not in str(caught.value)
+        assert "mesh.py" not in str(caught.value).replace("test_queue_mesh.py", "")
+
+
+def test_what_cannot_come_home_is_named_by_its_own_type():
+    import threading
+
+    with pytest.raises(RankFailed, match="the program returned a lock"):
+        run_on_queues(lambda mesh: threading.Lock(), 2)

@@ -1,4 +1,8 @@
 """The virtual clock: right data, exact times, ports that take turns, deadlocks in words."""
+import gc
+import sys
+import weakref
+
 import numpy
 import pytest
 import torch
@@ -183,6 +187,53 @@ def test_a_port_takes_one_message_at_a_time_and_links_take_turns():
     assert run.time_s == 12 + 4 + 100
 
 
+def starts(program, world_size, net):
+    return [(s.rank, s.label, s.start) for s in play(program, world_size, network=net, traced=True).trace]
+
+
+def sends(*pairs):
+    """A program in which each pair is one message of 4 bytes; all are begun at once."""
+    def program(mesh):
+        works = [mesh.isend(numpy.ones(1, "f"), to) for source, to in pairs if source == mesh.rank]
+        works += [mesh.irecv(numpy.ones(1, "f"), source) for source, to in pairs if to == mesh.rank]
+        for work in works:
+            work.wait()
+
+    return program
+
+
+def test_a_port_out_takes_one_message_at_a_time():
+    assert starts(sends((0, 1), (0, 2)), 3, network(100, 1)) == [(0, "to 1", 0), (0, "to 2", 4)]
+
+
+def test_out_and_in_are_two_ports():
+    assert sorted(starts(sends((0, 1), (1, 0)), 2, network(100, 1))) == [(0, "to 1", 0), (1, "to 0", 0)]
+
+
+TWO_NODES = Network(Link(0, 1), ranks_per_node=2, between=Link(0, 10))
+
+
+def test_the_ranks_of_a_node_share_its_port_out():
+    """Ranks 0 and 1 send to two other nodes; each message takes 40 s."""
+    assert starts(sends((0, 2), (1, 4)), 6, TWO_NODES) == [(0, "to 2", 0), (1, "to 4", 40)]
+
+
+def test_the_ranks_of_a_node_share_its_port_in():
+    assert starts(sends((2, 0), (4, 1)), 6, TWO_NODES) == [(2, "to 0", 0), (4, "to 1", 40)]
+
+
+def test_within_a_node_its_ports_are_not_used():
+    assert starts(sends((0, 1), (1, 2), (3, 2)), 4, TWO_NODES) == [(0, "to 1", 0), (1, "to 2", 0), (3, "to 2", 40)]
+
+
+def test_ranks_can_be_dealt_to_the_nodes_in_turn():
+    net = Network(Link(0, 1), ranks_per_node=2, between=Link(0, 10), in_turn=True)
+    assert [net.node_of(rank, 4) for rank in range(4)] == [0, 1, 0, 1]
+    assert starts(sends((0, 2), (1, 3)), 4, net) == [(0, "to 2", 0), (1, "to 3", 0)]
+    assert play(sends((0, 2)), 4, network=net).time_s == 4
+    assert play(sends((0, 1)), 4, network=net).time_s == 40
+
+
 def test_a_ring_is_as_fast_as_its_slowest_link():
     fast, slow = Link(1, 1), Link(10, 5)
     nodes = Network(fast, ranks_per_node=2, between=slow)
@@ -227,6 +278,109 @@ def test_messages_that_do_not_fit_are_named():
         play(program, 2)
 
 
+def test_a_message_of_another_dtype_is_named():
+    def program(mesh):
+        mesh.exchange(numpy.ones(1, "f"), 1 - mesh.rank, numpy.ones(1, "i4"), 1 - mesh.rank)
+
+    with pytest.raises(BadValue, match="rank 1 sends 1 elements of float32 to rank 0, which expects 1 of int32"):
+        play(program, 2)
+
+
+def test_a_message_without_wait_has_not_arrived():
+    def program(mesh):
+        tensor = torch.full((1,), float(mesh.rank))
+        work = mesh.irecv(tensor, 0) if mesh.rank else mesh.isend(tensor, 1)
+        before = tensor.item()
+        work.wait()
+        return before, tensor.item()
+
+    assert play(program, 2).results == [(0, 0), (1, 0)]
+
+
+def test_a_message_that_nobody_takes_is_told():
+    with pytest.raises(Deadlock, match=r"left over\n  rank 0 has begun to send 1 element to rank 1, which does not"):
+        play(lambda mesh: mesh.rank or mesh.isend(numpy.ones(1), 1), 2)
+
+
+def test_received_bytes_are_counted_too():
+    run = play(lambda mesh: naive_all_reduce(mesh, numpy.ones(2, "f")), 3)
+    assert [(wire.sent, wire.received) for wire in run.wire] == [(16, 16), (8, 8), (8, 8)]
+
+
+def test_a_play_that_fails_lets_every_rank_clean_up():
+    ended = []
+
+    def program(mesh):
+        try:
+            mesh.recv(numpy.ones(1), (mesh.rank + 1) % 3)
+        finally:
+            ended.append(mesh.rank)
+
+    with pytest.raises(Deadlock):
+        play(program, 3)
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_one_rank_does_not_turn_off_anothers_gradients():
+    def program(mesh):
+        with torch.set_grad_enabled(mesh.rank == 1):
+            ring_all_reduce(mesh, torch.ones(3))
+            inside = torch.is_grad_enabled()
+        return inside, torch.is_grad_enabled()
+
+    assert play(program, 3).results == [(False, True), (True, True), (False, True)]
+    assert torch.is_grad_enabled()
+
+
+def test_a_rank_that_exits_does_not_take_the_notebook_with_it():
+    with pytest.raises(BadValue, match=r"the program left by sys.exit\(3\)"):
+        play(lambda mesh: mesh.rank or sys.exit(3), 2)
+
+
+def test_what_was_played_is_freed_at_once():
+    seen = []
+
+    def program(mesh):
+        tensor = numpy.ones(8)
+        seen.append(weakref.ref(tensor))
+        ring_all_reduce(mesh, tensor)
+
+    gc.disable()
+    try:
+        play(program, 4)
+        assert [ref() for ref in seen] == [None] * 4
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("size", [0, -1, float("nan"), "4"])
+def test_an_element_stands_for_some_bytes(size):
+    with pytest.raises(BadValue, match="bytes_per_element is a number of bytes above 0"):
+        play(lambda mesh: None, 2, bytes_per_element=size)
+
+
+@pytest.mark.parametrize(("call", "says"), [
+    (lambda: play(3, 2), "a rank program is a function program"),
+    (lambda: play(ring_all_reduce, 2), "missing a required argument: 'tensor'"),
+    (lambda: play(lambda mesh: None, 2, network=None), "network is a Network, such as"),
+    (lambda: play(lambda mesh: mesh.rank or mesh.send(numpy.ones(1), numpy.int64(1)), 2), "make it an int"),
+])
+def test_what_cannot_be_played_is_refused(call, says):
+    with pytest.raises(BadValue, match=says):
+        call()
+
+
+def test_segments_and_pieces_are_as_many_as_asked_for():
+    def messages(all_reduce, size, *cut):
+        run = play(lambda mesh: all_reduce(mesh, numpy.ones(size, "f"), *cut), 2, traced=True)
+        return sum(span.kind == "send" for span in run.trace)
+
+    assert messages(double_tree_all_reduce, 64) == 4 * 8
+    assert messages(double_tree_all_reduce, 64, 3) == 4 * 3
+    assert messages(pipelined_ring_all_reduce, 64, 32) == 4 * 4             # two chunks of 128 bytes, each twice
+    assert messages(pipelined_ring_all_reduce, 2**20 + 2) == 4 * 2          # a piece of 2 MiB, and what is left
+
+
 def test_an_error_of_one_rank_is_its_own_and_ends_the_play():
     def program(mesh):
         if mesh.rank == 2:
@@ -262,8 +416,9 @@ def test_a_play_has_one_to_1024_ranks(world_size):
         play(naive_all_reduce, world_size)
 
 
+@pytest.mark.ranks
 def test_a_thousand_ranks_play_a_ring():
-    """`benchmarks/ring.py` says how long it takes."""
+    """Two million messages; `benchmarks/ring.py` says how long it takes."""
     run = play(lambda mesh: ring_all_reduce(mesh, tensor := numpy.ones(1024, "i4")) or set(tensor.tolist()), 1024)
     assert run.results == [{1024}] * 1024
     assert run.time_s == 2 * 1023
