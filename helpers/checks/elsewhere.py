@@ -7,6 +7,7 @@ cannot be imported.
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 import re
 import sys
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.checks.verdict import MOST_SHOWN, CheckFailed, plain, shown
+from helpers.facts.errors import CourseError
 from helpers.run import parcel
 from helpers.run.launch import RankFailed, RankHung, launch
 
 SIMPLE = (type(None), bool, int, float, str)
 FORBIDDEN = ("helpers.predict", "helpers.compare")
 DEADLINE_S = 20.0               # of all cases together; they take milliseconds
+LONGEST_OWN = 1000              # characters of an error of the course, which has lines for several ranks
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,9 @@ class Raised:
     words: str
 
 
-def answers(function: object, cases: list[dict]) -> list[object]:
-    """What `function(**case)` gives for each case: a plain value or `Raised`."""
-    return elsewhere(_try, function, cases, FORBIDDEN)
+def answers(function: object, cases: list[dict], asked: str = "a number") -> list[object]:
+    """What `function(**case)` gives for each case: a plain value or `Raised`; `asked` says what it should be."""
+    return elsewhere(functools.partial(_try, asked), function, cases, FORBIDDEN)
 
 
 def elsewhere(job: Callable[[Callable, dict], Any], function: object, cases: list[dict], forbidden: tuple[str, ...],
@@ -64,13 +67,13 @@ def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, cases: l
     return [job(function, copy.deepcopy(case)) for case in cases]
 
 
-def _try(function, case: dict) -> object:
+def _try(asked: str, function: Callable, case: dict) -> object:
     try:
         value = plain(function(**case))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:              # also what would end this process
         return Raised(words_for(error))
     if type(value) not in SIMPLE:
-        return Raised(f"returned a {type(value).__name__}; a number is asked for")
+        return Raised(f"returned a {type(value).__name__}; {asked} is asked for")
     return Raised("returned None: is there a return?") if value is None else value
 
 
@@ -79,7 +82,8 @@ def words_for(error: BaseException) -> str:
         return "is not written yet"
     if isinstance(error, ModuleNotFoundError) and (used := _forbidden_in(str(error))):
         return f"uses {used}, which this exercise asks you to do without"
-    return f"raised {type(error).__name__}: {str(error)[:2 * MOST_SHOWN]}"
+    longest = LONGEST_OWN if isinstance(error, CourseError) else 2 * MOST_SHOWN
+    return f"raised {type(error).__name__}: {str(error)[:longest]}".removesuffix(": ")
 
 
 def _forbidden_in(words: str) -> str | None:

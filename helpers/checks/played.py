@@ -5,26 +5,34 @@ runs are in other processes, where what the course has written itself cannot be 
 """
 from __future__ import annotations
 
+import contextlib
+import inspect
+import os
 import pickle
+import re
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 
 from helpers.checks.elsewhere import FORBIDDEN, Raised, elsewhere, words_for
-from helpers.checks.verdict import CheckFailed, shown
+from helpers.checks.verdict import shown
 from helpers.facts.errors import BadValue
-from helpers.facts.network import network
+from helpers.facts.network import Network, network
 from helpers.run import parcel
 from helpers.run.launch import RankFailed, RankHung
 from helpers.run.mesh import Mesh, run_on_gloo
-from helpers.run.virtual import play
+from helpers.run.virtual import Played, VirtualMesh, play
 
 OWN = (*FORBIDDEN, "helpers.run.collectives", "helpers.run.trees", "helpers.run.doubling", "helpers.run.pipelined_ring")
 ALL_CALLS = ("send", "recv", "exchange", "isend", "irecv", "add")
 GLOO_DEADLINE_S = 10.0
+MOST_ELEMENTS = 10_000          # of a tensor that is looked at
+OWN_FRAME = re.compile(r'  File "played.py", line .*\n    .*\n')
 
 
 @dataclass(frozen=True)
@@ -63,15 +71,29 @@ def outcomes(function: object, cases: list[Case]) -> list[Outcome | Raised]:
 
 
 def _play(function: Callable, case: Case) -> Outcome | Raised:
+    networks = network(1, 0), network(0, 1 / case.num_bytes)
     try:
-        slow_start, slow_link = (play(_on_mesh, case.world_size, function, case, network=net, traced=True)
-                                 for net in (network(1, 0), network(0, 1 / case.num_bytes)))
-    except (Exception, SystemExit) as error:
-        return Raised(_in_line(words_for(error)))
+        slow_start, slow_link = (_quietly(function, case, net) for net in networks)
+    except BaseException as error:      # also what would end this process
+        return Raised(_in_line(words_for(error)) + _place(error, function))
     held, returned = zip(*slow_start.results, strict=True)
+    first, second = (str(([row for row, _ in played.results], played.wire)) for played in (slow_start, slow_link))
+    if first != second:                 # as text, since nan is not equal to nan
+        return Raised("called again, it holds or sends something else: does it keep anything from call to call?")
     ways = {(span.rank, int(span.label.removeprefix("to "))) for span in slow_start.trace if span.kind == "send"}
-    return Outcome(list(held), list(returned), [wire.sent for wire in slow_start.wire], ways, slow_start.time_s,
-                   slow_link.time_s)
+    return Outcome(list(held), list(returned), [wire.sent for wire in slow_start.wire], ways, _end_s(slow_start),
+                   _end_s(slow_link))
+
+
+def _quietly(function: Callable, case: Case, net: Network) -> Played:
+    """All ranks of all plays are one process, so what they print would be said to be rank 0's."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        return play(_on_mesh, case.world_size, function, case, network=net, traced=True)
+
+
+def _end_s(played: Played) -> float:
+    """When the last message has arrived, also if nobody waited for it."""
+    return max([played.time_s, *(span.end for span in played.trace)])
 
 
 def on_gloo(function: object, case: Case) -> Outcome | Raised:
@@ -79,10 +101,8 @@ def on_gloo(function: object, case: Case) -> Outcome | Raised:
     try:
         results = run_on_gloo(_over_there, case.world_size, parcel.pack(function), case,
                               timeout_s=GLOO_DEADLINE_S).results
-    except (RankFailed, RankHung, ValueError) as error:
-        return Raised(f"on real ranks: {error}")
-    except Exception as error:
-        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
+    except (RankFailed, RankHung) as error:
+        return Raised(f"on real ranks: {OWN_FRAME.sub('', str(error))}")
     held, returned = zip(*results, strict=True)
     return Outcome(list(held), list(returned), [], set(), 0, 0)
 
@@ -96,9 +116,18 @@ def _over_there(mesh: Mesh, sent: bytes, case: Case) -> tuple[list[float], Any]:
 def _on_mesh(mesh: Mesh, function: Callable, case: Case) -> tuple[list[float], Any]:
     tensor = torch.tensor(case.tensors[mesh.rank], dtype=torch.float64)
     returned = function(Allowed(mesh, case.calls), tensor, *case.args)
-    if isinstance(returned, torch.Tensor):
-        return tensor.tolist(), returned.tolist()
-    return tensor.tolist(), returned if returned is None else shown(returned)
+    return _numbers(tensor), None if returned is None else _numbers(returned)
+
+
+def _numbers(value: object) -> list | str:
+    """The elements of a tensor; words about all else, and about a tensor too large to be an answer."""
+    if not isinstance(value, torch.Tensor):
+        return shown(value)
+    if torch.Tensor.numel(value) > MOST_ELEMENTS:
+        return f"a tensor of {torch.Tensor.numel(value):,} elements"
+    if value.layout != torch.strided or value.is_meta:
+        return shown(value)
+    return torch.Tensor.tolist(value)
 
 
 class Allowed:
@@ -107,7 +136,26 @@ class Allowed:
     def __init__(self, mesh: Mesh, calls: tuple[str, ...]):
         self.rank, self.world_size = mesh.rank, mesh.world_size
         for name in ALL_CALLS:
-            setattr(self, name, getattr(mesh, name) if name in calls else _refuse(name, calls))
+            setattr(self, name, _of(mesh, name) if name in calls else _refuse(name, calls))
+
+
+def _of(mesh: Mesh, name: str) -> Callable:
+    """A call of a mesh; of a virtual one no bound method, whose `__self__` has all calls, and the clock.
+
+    The clock asks a tensor for its size, so no class of the learner's may answer.
+    """
+    call = getattr(mesh, name)
+    if not isinstance(mesh, VirtualMesh):
+        return call                     # so that a rank which hangs is shown at the learner's line
+    signature = inspect.signature(call)
+
+    def called(*args, **kwargs):
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if name not in ("to", "source") and type(value) not in (torch.Tensor, numpy.ndarray):
+                raise BadValue(f"a mesh sends, receives and adds tensors, not {shown(value)}")
+        return call(*args, **kwargs)
+
+    return called
 
 
 def _refuse(name: str, calls: tuple[str, ...]) -> Callable:
@@ -118,4 +166,13 @@ def _refuse(name: str, calls: tuple[str, ...]) -> Callable:
 
 
 def _in_line(words: str) -> str:
-    return words.replace("raised Deadlock: nobody can go on\n ", "hangs:")
+    return words.replace("raised Deadlock: nobody can go on\n ", "hangs:").replace("raised Deadlock: ", "")
+
+
+def _place(error: BaseException, function: Callable) -> str:
+    """The line of the learner's cell that it was raised from, if there is one."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == file]
+    if not frames or isinstance(error, NotImplementedError):
+        return ""
+    return f" (line {frames[-1].lineno}, in {frames[-1].name})"

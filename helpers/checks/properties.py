@@ -19,7 +19,7 @@ def judge(function: object, cases: list[Case], value: tuple[str, Property],
           *costs: tuple[str, Property]) -> list[Verdict]:
     """A point for the values, and one for each cost if the values are right."""
     played = outcomes(function, cases)
-    wrong = _first(value[1], cases, played)
+    wrong = _first(value[1], cases, played) or _first(_sends_enough, cases, played)
     return [Verdict(1, value[0], wrong),
             *(Verdict(1, what, "values first" if wrong else _first(cost, cases, played)) for what, cost in costs)]
 
@@ -27,7 +27,7 @@ def judge(function: object, cases: list[Case], value: tuple[str, Property],
 def judge_unseen(function: object, what: str, cases: list[Case], real: Case, *properties: Property) -> list[Verdict]:
     """A point if all properties hold for more cases, and the first of them on real ranks."""
     played = outcomes(function, cases)
-    wrong = next(filter(None, (_first(one, cases, played) for one in properties)), None)
+    wrong = next(filter(None, (_first(one, cases, played) for one in (*properties, _sends_enough))), None)
     return [Verdict(1, what, wrong or _first(properties[0], [real], [on_gloo(function, real)]))]
 
 
@@ -41,7 +41,13 @@ def _first(one: Property, cases: list[Case], played: list[Outcome | Raised]) -> 
 
 
 def holds(expected: Expected) -> Property:
-    return lambda case, got: _differs(case, "holds", got.held, expected(case))
+    def wrong(case: Case, got: Outcome) -> str | None:
+        words = _differs(case, "holds", got.held, expected(case))
+        if words and all(map(_is_row, got.returned)) and got.returned == expected(case):
+            return "it returns the right values, but `tensor` itself must hold them: fill it in place"
+        return words
+
+    return wrong
 
 
 def returns(expected: Expected) -> Property:
@@ -50,9 +56,27 @@ def returns(expected: Expected) -> Property:
 
 def _differs(case: Case, verb: str, values: list, expected: list[list[float]]) -> str | None:
     for rank, (value, right) in enumerate(zip(values, expected, strict=True)):
+        if value is None:
+            return f"rank {rank} {verb} None, expected {_shown(right)}: is there a return?"
+        if not _is_row(value):
+            return f"rank {rank} {verb} {_shown(value)}; a flat tensor of {len(right)} is expected"
         if value != right:
             return f"rank {rank} {verb} {_shown(value)}, expected {_shown(right)}. {case.hint}".rstrip()
     return None
+
+
+def _is_row(value: object) -> bool:
+    """By exact type, since an object of the learner's own could claim to equal anything."""
+    return type(value) is list and all(type(one) in (int, float) for one in value)
+
+
+def _sends_enough(case: Case, got: Outcome) -> str | None:
+    """Every result depends on all ranks or goes to all: N-1 ranks must hear of each element."""
+    total, needed = sum(got.sent), (case.world_size - 1) * case.num_bytes
+    if total >= needed:
+        return None
+    return (f"right values, but all ranks together send {total:.0f} bytes, and {needed} must travel: "
+            "tensors go from rank to rank by calls of the mesh only")
 
 
 def sends_at_most(num_bytes: Callable[[Case], float], messages: Callable[[Case], int]) -> Property:
@@ -93,11 +117,12 @@ def sends_to(target: Callable[[int, int], int]) -> Property:
 
 def named(case: Case) -> str:
     source = f", source {case.args[0]}" if case.args else ""
-    return f"{case.world_size} rank{'s' * (case.world_size > 1)}, {len(case.tensors[0])} elements{source}"
+    size = len(case.tensors[0])
+    return f"{case.world_size} rank{'s' * (case.world_size > 1)}, {size} element{'s' * (size > 1)}{source}"
 
 
 def _shown(value: object) -> str:
     if not isinstance(value, list):
         return str(value)
-    numbers = [f"{one:.12g}" if isinstance(one, float) else repr(one) for one in value[:LONGEST_SHOWN]]
+    numbers = [f"{one:.16g}" if isinstance(one, float) else repr(one) for one in value[:LONGEST_SHOWN]]
     return f"[{', '.join(numbers)}{', ...' * (len(value) > LONGEST_SHOWN)}]"

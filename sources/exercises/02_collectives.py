@@ -10,13 +10,14 @@
 # | `mesh.send(tensor, to)` | returns when rank `to` has received |
 # | `mesh.recv(tensor, source)` | fills `tensor` |
 # | `mesh.exchange(outgoing, to, incoming, source)` | both at once |
-# | `mesh.isend(tensor, to)`, `mesh.irecv(tensor, source)` | begin, and return something to `.wait()` for |
+# | `mesh.isend(tensor, to)`, `mesh.irecv(tensor, source)` | begin; each returns something to `.wait()` for, once |
 # | `mesh.add(into, tensor)` | `into += tensor` |
 #
 # `play(program, N)` runs `program(mesh)` on $N$ virtual ranks; each message takes one second there, so `.time_s` is the number of messages that follow one another, and `.wire[rank].sent` has the bytes.
 # `run_on_gloo(program, N)` runs it on real ranks.
 #
-# Checks give points for right values, and others for the cost. The grader runs some more cases than you see, and real ranks.
+# Checks give points for right values, and others for the cost. Their tensors are flat and float64, so make buffers with `torch.empty_like`, and they count in bytes, 8 an element.
+# The grader runs some more cases than you see, and real ranks. Print in the cells where you try; checks show what real ranks print only.
 # The course's own collectives (`helpers.run.collectives`, `trees`, `doubling`, `pipelined_ring`), `helpers.predict` and `helpers.compare` are not allowed here.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -81,7 +82,7 @@ points
 # Write `reduce_scatter(mesh, tensor)`: it returns chunk $r$ of the sum over all ranks, on rank $r$.
 #
 # Chunks are those of `tensor.tensor_split(N)`: if $N$ does not divide the length $S$, the first $S \bmod N$ chunks are one element longer, and if $S < N$ some are empty.
-# What `tensor` holds afterwards is up to you.
+# Return a flat tensor; what `tensor` holds afterwards is up to you.
 # Target: at most $N-1$ messages one after another, and at most $(N-1)\lceil S/N\rceil$ elements sent by each rank.
 #
 # You see even and ragged sizes (3 points); the grader runs others, and gloo (1 point).
@@ -178,7 +179,7 @@ points
 # The next cell has an all-reduce that nobody should use.
 #
 # 1. **Predict** for 6 ranks with 600 float32 each: how many **bytes** does each rank send, and how many **messages** follow one another?
-# 2. **Measure** on 3 real ranks with 1,000,000 float32 each: `measured` is the list of bytes that each rank has sent, as the kernel counted them.
+# 2. **Measure** on 3 real ranks with 1,000,000 float32 each: `measured` is the list of bytes that each rank has sent, as the kernel counted them, a little above the formula. Leave `gather_and_add` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "given", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def gather_and_add(mesh, tensor):
@@ -264,7 +265,7 @@ points
 #
 # `broken` is recursive doubling for a power of two of ranks. It hangs.
 #
-# Write `mended(mesh, tensor)`, which does the same with `mesh.send`, `mesh.recv` and `mesh.add` alone, without `exchange`, `isend` and `irecv`.
+# Write `mended(mesh, tensor)`, which ends, with the sum on all ranks, by `mesh.send`, `mesh.recv` and `mesh.add` alone, without `exchange`, `isend` and `irecv`.
 # Target: at most $2\log_2 N$ messages one after another, and $T\log_2 N$ bytes sent by each rank.
 #
 # You see up to 8 ranks (2 points); the grader runs more, and gloo (1 point).

@@ -100,3 +100,7 @@ def raises_what_cannot_be_printed(**case):
 
 def raises_ten_million_letters(**case):
     raise ValueError("x" * 10**7)
+
+
+def interrupts_itself(**case):
+    raise KeyboardInterrupt

@@ -16,6 +16,7 @@ import torch
 from helpers.checks import elsewhere, verdict
 from helpers.checks.elsewhere import Raised
 from helpers.checks.verdict import CheckFailed
+from helpers.facts.errors import BadValue
 from tests.checks import answers, answers_bytes, answers_odd
 
 
@@ -39,10 +40,23 @@ def test_one_case_that_raises_leaves_the_others():
     (answers_odd.returns_a_meta_tensor, "returned a Tensor; a number is asked for"),
     (answers_odd.returns_what_cannot_be_printed, "returned a PrintsNothingOfItself; a number is asked for"),
     (answers_odd.returns_what_has_no_module, "returned a HasNoModule; a number is asked for"),
+    (answers_odd.interrupts_itself, "raised KeyboardInterrupt"),
     (answers_odd.raises_ten_million_letters, f"raised ValueError: {'x' * 160}"),
 ])
 def test_what_is_no_number_comes_back_as_words(function, words):
     assert elsewhere.answers(function, [{}, {}]) == [Raised(words)] * 2
+
+
+def test_words_name_what_the_exercise_asks_for():
+    assert elsewhere.answers(answers.returns_a_list, [{}], "a name") == [Raised("returned a list; a name is asked for")]
+
+
+def test_errors_of_the_course_come_back_whole_and_others_cut():
+    def raises(kind):
+        raise {"own": BadValue, "other": ValueError}[kind]("x" * 500)
+
+    own, other = elsewhere.answers(raises, [{"kind": "own"}, {"kind": "other"}])
+    assert (own.words, other.words) == (f"raised BadValue: {'x' * 500}", f"raised ValueError: {'x' * 160}")
 
 
 @pytest.mark.parametrize(("function", "number"), [

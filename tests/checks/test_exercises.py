@@ -1,45 +1,77 @@
 """The author's own answers get every point, a blank release gets none and is told that nothing is written."""
+import functools
+
 import pytest
 
 from helpers.checks.verdict import CheckFailed
 from tests.checks import cells
 
-GRADED = ["table-check", "smallest-check", "bytes-check", "mistake-check", "layers-check", "measure-check"]
+GRADED = {
+    "01_memory": ["table-check", "smallest-check", "bytes-check", "mistake-check", "layers-check", "measure-check"],
+    "02_collectives": ["gather-check", "scatter-check", "broadcast-check", "predict-check", "choose-check",
+                       "mend-check"],
+}
+POINTS = {"01_memory": 18, "02_collectives": 20}            # and 2 for the written answer of each
+EACH = [pytest.param(name, cell, id=f"{name}-{cell}") for name, graded in GRADED.items() for cell in graded]
 
 
-@pytest.fixture(scope="module")
-def solved():
-    return cells.run(cells.solved("01_memory"))
+@functools.cache
+def solved(name: str) -> dict[str, cells.Cell]:
+    return cells.run(cells.solved(name))
 
 
-@pytest.fixture(scope="module")
-def blank():
-    return cells.run(cells.blank("01_memory"))
+@functools.cache
+def blank(name: str) -> dict[str, cells.Cell]:
+    return cells.run(cells.blank(name))
 
 
-def test_all_graded_cells_are_looked_at(solved):
-    assert [name for name, cell in solved.items() if cell.points] == GRADED
-    assert sum(cell.points for cell in solved.values()) == 18           # and 2 for the written answer
+def test_all_sets_are_looked_at():
+    assert set(GRADED) == {path.stem for path in cells.SOURCES.glob("*.py")}
 
 
 @pytest.mark.parametrize("name", GRADED)
-def test_the_solution_gets_every_point(solved, name):
-    cell = solved[name]
+def test_all_graded_cells_are_looked_at(name):
+    assert [cell.name for cell in solved(name).values() if cell.points] == GRADED[name]
+    assert sum(cell.points for cell in solved(name).values()) == POINTS[name]
+
+
+@pytest.mark.parametrize(("name", "graded"), EACH)
+def test_the_solution_gets_every_point(name, graded):
+    cell = solved(name)[graded]
     assert cell.error is None
     assert (type(cell.value), cell.value) == (float, cell.points)
     assert "WRONG" not in cell.printed
 
 
-def test_the_solution_runs_without_an_error(solved):
-    assert {name: cell.error for name, cell in solved.items() if cell.error} == {}
-    assert solved["bytes-try"].value == 16
-    assert solved["layers-try"].value == 282
-    assert solved["measure-try"].value == pytest.approx([24, 24], rel=1e-3)
-
-
 @pytest.mark.parametrize("name", GRADED)
-def test_a_blank_answer_gets_nothing_and_is_told_so(blank, name):
-    cell = blank[name]
+def test_the_solution_runs_without_an_error(name):
+    assert {cell.name: cell.error for cell in solved(name).values() if cell.error} == {}
+
+
+def test_what_a_learner_tries_gives_what_the_text_says():
+    tried = solved("01_memory")
+    assert tried["bytes-try"].value == 16
+    assert tried["layers-try"].value == 282
+    assert tried["measure-try"].value == pytest.approx([24, 24], rel=1e-3)
+    tried = solved("02_collectives")
+    assert tried["gather-try"].value == ([[1, 1, 2, 2, 3, 3, 4, 4]] * 4, "3 messages, 24 bytes of 32")
+    assert tried["scatter-try"].value[0] == [[1111, 2222], [3333, 4444], [5555, 6666], [7777]]
+    assert tried["broadcast-try"].value == ([13] * 5, "3 messages")
+    assert tried["choose-try"].value == ("recursive doubling", "halving-doubling")
+    assert tried["mend-try"].value == ([1111] * 4, "4 messages")
+
+
+def test_what_is_to_be_mended_hangs():
+    cell = next(cell for cell in cells.solved("02_collectives") if cell.name == "mend-try")
+    code = cell.code.replace("mended(mesh, tensor)", "broken(mesh, tensor)")
+    before = [one for one in cells.solved("02_collectives") if one.name in ("setup", "broken")]
+    hung = cells.run([*before, cells.Cell("hung", 0, code)])["hung"]
+    assert "rank 0 waits to send 1 element to rank 1, which does not receive" in str(hung.error)
+
+
+@pytest.mark.parametrize(("name", "graded"), EACH)
+def test_a_blank_answer_gets_nothing_and_is_told_so(name, graded):
+    cell = blank(name)[graded]
     assert isinstance(cell.error, CheckFailed)
     assert cell.value is None
     assert "nothing here yet" in str(cell.error) or "is not written yet" in str(cell.error)

@@ -5,7 +5,8 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SET = "01_memory"
+SET = "01_memory"               # the one that submissions are made of
+SETS = sorted(path.name for path in (ROOT / "exercises").iterdir())
 
 
 def new_course(folder: Path, timeout_s: int = 60) -> Path:
@@ -18,8 +19,8 @@ def new_course(folder: Path, timeout_s: int = 60) -> Path:
     return folder
 
 
-def release_notebook() -> nbformat.NotebookNode:
-    return nbformat.read(ROOT / "exercises" / SET / f"{SET}.ipynb", 4)
+def release_notebook(name: str = SET) -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "exercises" / name / f"{name}.ipynb", 4)
 
 
 def solution_notebook() -> nbformat.NotebookNode:

@@ -1,11 +1,15 @@
 """exercises/ is what nbgrader makes of solutions/, byte for byte, and gives nothing away."""
+import re
 import shutil
 
 import nbformat
 import pytest
 
 from helpers.grade.release import leaks, release, secrets
-from tests.grade.course import ROOT, SET, new_course, release_notebook
+from tests.grade.course import ROOT, SET, SETS, new_course, release_notebook
+
+POINTS = {"01_memory": 20, "02_collectives": 22}
+NUM_EXERCISES = {"01_memory": 6, "02_collectives": 7}         # 01 has its written answer inside exercise 2
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def test_a_retired_set_goes_and_data_beside_a_solution_comes_along(tmp_path):
     (course / "solutions" / SET / "figures.csv").write_text("1,2")
     release(course)
     assert {str(p.relative_to(course)) for p in (course / "exercises").rglob("*") if p.is_file()} == {
-        f"exercises/{SET}/{SET}.ipynb", f"exercises/{SET}/figures.csv"}
+        *(f"exercises/{name}/{name}.ipynb" for name in SETS), f"exercises/{SET}/figures.csv"}
 
 
 def test_nothing_leaks_from_the_committed_exercises():
@@ -48,7 +52,9 @@ def test_the_leak_test_knows_what_to_look_for():
     """The first line of each kind: a solution, a hidden test, a model answer."""
     assert {'sharded_from = {"parameter": 3, "gradient": 2}',
             "points += check_functions.check_bytes_per_rank_unseen(bytes_per_rank)",
-            "So 9 is where the model state fits, not where training runs."} <= secrets(ROOT)
+            "So 9 is where the model state fits, not where training runs.",
+            "points += collectives.check_mended_unseen(mended)", "predicted_bytes = 5 * 600 * 4",
+            "place, have = (mesh.rank - source) % n, 1"} <= secrets(ROOT)
 
 
 @pytest.mark.parametrize("secret", ['sharded_from = {"parameter": 3, "gradient": 2}', "### BEGIN HIDDEN TESTS",
@@ -74,17 +80,34 @@ def test_a_mistyped_marker_stops_the_release(tmp_path):
     assert not (course / "exercises").exists()
 
 
-def test_points_add_up_to_twenty():
-    assert sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in release_notebook().cells) == 20
+def test_every_set_is_looked_at():
+    assert set(SETS) == set(POINTS) == set(NUM_EXERCISES)
 
 
-def test_every_exercise_has_its_parts():
+@pytest.mark.parametrize("name", SETS)
+def test_points_add_up_to_what_the_title_says(name):
+    settings = [cell.metadata.get("nbgrader", {}) for cell in release_notebook(name).cells]
+    assert sum(one.get("points", 0) for one in settings) == POINTS[name]
+    assert f"{POINTS[name]} points" in release_notebook(name).cells[0].source
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_points_of_the_headlines_add_up_too(name):
+    text = "\n".join(cell.source for cell in release_notebook(name).cells if cell.cell_type == "markdown")
+    headlines = re.findall(r"^## (\d+)\. .*\(([\d +]+) points?\)$", text, re.M)
+    assert [int(number) for number, _ in headlines] == list(range(1, NUM_EXERCISES[name] + 1))
+    assert sum(int(one) for _, points in headlines for one in points.split("+")) == POINTS[name]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_exercise_has_its_parts(name):
     """Statement with points, an answer cell, a locked check, three folded hints."""
-    cells = {cell.id: cell for cell in release_notebook().cells}
-    names = [name.removesuffix("-check") for name in cells if name.endswith("-check")]
-    assert len(names) == 6
-    for name in names:
-        assert "point" in cells[f"{name}-statement"].source
-        assert cells[name].metadata.nbgrader.solution
-        assert cells[f"{name}-check"].metadata.get("editable") is False
-        assert cells[f"{name}-hints"].source.count("<details><summary>Hint") == 3
+    cells = {cell.id: cell for cell in release_notebook(name).cells}
+    checks = [one.removesuffix("-check") for one in cells if one.endswith("-check")]
+    assert len(checks) == 6
+    for one in checks:
+        assert "point" in cells[f"{one}-statement"].source
+        assert cells[one].metadata.nbgrader.solution
+        assert cells[f"{one}-check"].metadata.get("editable") is False
+        assert "HIDDEN" not in cells[f"{one}-check"].source
+        assert cells[f"{one}-hints"].source.count("<details><summary>Hint") == 3

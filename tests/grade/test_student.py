@@ -6,7 +6,7 @@ import pytest
 
 from helpers.grade.release import secrets
 from helpers.grade.student import student_archive
-from tests.grade.course import ROOT, SET
+from tests.grade.course import ROOT, SETS
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def packed(tmp_path_factory):
 
 def test_lessons_exercises_and_set_up_are_in_it(packed):
     assert {"Makefile", "pyproject.toml", "environment.yml", "postBuild", "notebooks/00_start_here.ipynb",
-            f"exercises/{SET}/{SET}.ipynb", "helpers/run/launch.py"} <= set(packed.namelist())
+            *(f"exercises/{name}/{name}.ipynb" for name in SETS), "helpers/run/launch.py"} <= set(packed.namelist())
 
 
 def test_solutions_their_sources_and_tests_are_not(packed):
@@ -28,9 +28,9 @@ def test_solutions_their_sources_and_tests_are_not(packed):
 
 
 def test_no_secret_line_is_in_any_file(packed):
-    """But for lines that a lesson teaches, such as those that shard a model."""
-    taught = {line.strip() for part in ("sources/lessons", "benchmarks") for source in (ROOT / part).glob("*.py")
-              for line in source.read_text().splitlines()}
+    """But for lines that a lesson or the course's own collectives show, such as those that shard a model."""
+    taught = {line.strip() for part in ("sources/lessons", "benchmarks", "helpers/run")
+              for source in (ROOT / part).glob("*.py") for line in source.read_text().splitlines()}
     text = "\n".join(packed.read(name).decode(errors="replace") for name in packed.namelist())
     shown = {line.strip().strip('",').removesuffix("\\n").replace('\\"', '"').strip() for line in text.splitlines()}
     assert sorted((secrets(ROOT) - taught) & shown) == []
