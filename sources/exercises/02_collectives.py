@@ -29,6 +29,7 @@ from helpers.run.virtual import play
 
 warm_up()
 
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "gather-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 1. A ring in the other direction (4 points)
 #
@@ -50,6 +51,7 @@ def all_gather(mesh, tensor):
         mesh.exchange(chunks[(rank + step) % n], (rank - 1) % n, chunks[(rank + step + 1) % n], (rank + 1) % n)
     ### END SOLUTION
 
+
 # %% id="gather-try"
 # Try it: what each of four ranks holds at the end, and what it cost.
 def gathered(mesh):
@@ -70,6 +72,7 @@ points = collectives.check_all_gather(all_gather)
 points += collectives.check_all_gather_unseen(all_gather)
 ### END HIDDEN TESTS
 points
+
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "gather-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>In step 0 each rank sends its own chunk down. Which chunk arrives, from whom?</details>
@@ -101,6 +104,7 @@ def reduce_scatter(mesh, tensor):
     return chunks[rank]
     ### END SOLUTION
 
+
 # %% id="scatter-try"
 # Try it: 7 elements on 4 ranks. Digit r of a sum says what rank r gave.
 def scattered(mesh):
@@ -118,6 +122,7 @@ points = collectives.check_reduce_scatter(reduce_scatter)
 points += collectives.check_reduce_scatter_unseen(reduce_scatter)
 ### END HIDDEN TESTS
 points
+
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "scatter-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Get chunks of one length right first, then look at which sizes meet in an exchange.</details>
@@ -148,6 +153,7 @@ def broadcast(mesh, tensor, source):
         have *= 2
     ### END SOLUTION
 
+
 # %% id="broadcast-try"
 # Try it: five ranks, from rank 3.
 def spread(mesh):
@@ -167,6 +173,7 @@ points = collectives.check_broadcast(broadcast)
 points += collectives.check_broadcast_unseen(broadcast)
 ### END HIDDEN TESTS
 points
+
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "broadcast-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Solve it for source 0 first: after step k, ranks 0 to 2<sup>k</sup>-1 have it.</details>
@@ -191,6 +198,7 @@ def gather_and_add(mesh, tensor):
         mesh.add(tensor, incoming)
         travelling, incoming = incoming, travelling
 
+
 # %% nbgrader={"grade": false, "grade_id": "predict", "locked": false, "schema_version": 3, "solution": true, "task": false}
 predicted_bytes = None     # sent by each of 6 ranks, 600 float32
 predicted_messages = None  # one after another
@@ -205,6 +213,7 @@ measured = [wire.sent for wire in run_on_gloo(lambda mesh: gather_and_add(mesh, 
 from helpers.checks import choosing
 
 choosing.check_predicted(gather_and_add, predicted_bytes, predicted_messages, measured)
+
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>How large is each message, and how many does one rank send?</details>
@@ -242,6 +251,7 @@ def choose(num_bytes, world_size, alpha_s, beta_s):
     return min(seconds, key=seconds.get)
     ### END SOLUTION
 
+
 # %% id="choose-try"
 # Try it: 1 kB and 1 GB on 8 ranks, 5 us and 25 GB/s.
 choose(1e3, 8, 5e-6, 1 / 25e9), choose(1e9, 8, 5e-6, 1 / 25e9)
@@ -254,6 +264,7 @@ points = choosing.check_choice(choose)
 points += choosing.check_choice_unseen(choose)
 ### END HIDDEN TESTS
 points
+
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Write the time of each as messages times alpha plus bytes one after another times beta, then take the smallest.</details>
@@ -280,6 +291,7 @@ def broken(mesh, tensor):
         mesh.add(tensor, incoming)
         distance *= 2
 
+
 # %% nbgrader={"grade": false, "grade_id": "mend", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def mended(mesh, tensor):
     """Leave the sum over all ranks in `tensor`; N is a power of two."""
@@ -296,6 +308,7 @@ def mended(mesh, tensor):
         mesh.add(tensor, incoming)
         distance *= 2
     ### END SOLUTION
+
 
 # %% id="mend-try"
 # Try it on four ranks; replace mended by broken to see who waits for whom.

@@ -42,6 +42,7 @@ from helpers.run.virtual import play
 
 warm_up()
 
+
 # %% [markdown]
 # ## Question
 #
@@ -324,6 +325,7 @@ link = fit_link({size: s for size, s in measured.items() if size != 1_000_000})
 predicted_vs_measured({"1 MB, microseconds": (1e6 * (link.alpha_s + 1_000_000 * link.beta_s), 1e6 * measured[1_000_000])},
                       notes=(link_in_words(link),))
 
+
 # %% [markdown]
 # Mostly the line is right within a factor of two: caches and other programs are no straight line.
 # If it is far off, run the cell again: another program was in the way.
@@ -355,6 +357,7 @@ run_on_gloo(pass_on, 4, timeout_s=1)
 
 # %% tags=["raises-exception"]
 play(pass_on, 4)
+
 
 # %% [markdown]
 # Queues keep what is sent, so there it worked.
