@@ -85,10 +85,11 @@ def run_ranks(payload: bytes, world_size: int, timeout_s: float, queues: dict | 
         print(report.interrupted([_read(r, folder) for r in ranks]))
         raise
     finally:
-        with forks.uninterrupted():
-            _end(ranks)
-            printed = [_read(r, folder).printed for r in ranks]
-            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            printed = _clean_up(ranks, folder)
+        except KeyboardInterrupt:                     # it came just before it could be held off
+            _clean_up(ranks, folder)
+            raise
         show_printed(printed)
     return _outcome(ranks, timeout_s, time.monotonic() - started)
 
@@ -154,6 +155,17 @@ def _read(r: _Rank, folder: Path) -> Fate:
     r.fate.stack, r.fate.place = text("stack", 2**20), text("place", 2**10).strip()
     r.fate.printed = text("log", MOST_PRINTED)
     return r.fate
+
+
+def _clean_up(ranks: list[_Rank], folder: Path) -> list[str]:
+    """End all ranks and remove their files; return what they printed.  A second time it does nothing."""
+    with forks.uninterrupted():
+        if not folder.exists():
+            return []
+        _end(ranks)
+        printed = [_read(r, folder).printed for r in ranks]
+        shutil.rmtree(folder, ignore_errors=True)
+        return printed
 
 
 def _end(ranks: list[_Rank]) -> None:

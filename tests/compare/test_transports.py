@@ -45,7 +45,7 @@ def test_c10_the_command_prints_the_table():
     (["--source", "4"], "there is no rank 4 in a world of 4"),
     (["--num-elements", "-1"], "num_elements is a whole number from 0, not -1"),
     (["--world-size", "0"], "world_size is a whole number from 1, not 0"),
-    (["--world-size", "65"], "world_size is a whole number from 1 to 64, not 65"),
+    (["--world-size", "17"], "world_size is a whole number from 1 to 16 on queues, not 17"),
 ])
 def test_what_cannot_work_is_told_in_a_line(arguments, says):
     done = terminal("collectives", *arguments)
