@@ -50,20 +50,16 @@ class Message:
     def __init__(self, clock: Clock, way: Way, tensor: Tensor, sends: bool, posted_s: float):
         self.clock, self.way = clock, way
         self.tensor, self.sends, self.posted_s = tensor, sends, posted_s        # the end that came first
-        self.done_s, self.waiting = None, []
+        self.done_s = None
+        self.waiting = ()                       # ranks
 
     def wait(self) -> None:
         """Have the rank whose turn it is wait until this message has arrived."""
-        clock, rank = self.clock, self.clock.turn
+        clock = self.clock
         if self.done_s is None:
-            self.waiting.append(rank)
-            clock.waits_for[rank], gradients = self, torch.is_grad_enabled()
-            clock.conductor.switch()
-            del clock.waits_for[rank]
-            if torch.is_grad_enabled() != gradients:        # another rank has changed it
-                torch.set_grad_enabled(gradients)
-        if self.done_s > clock.now[rank]:
-            clock.now[rank] = self.done_s
+            clock.block(self)
+        if self.done_s > clock.now[clock.turn]:
+            clock.now[clock.turn] = self.done_s
 
 
 class Clock:
@@ -80,33 +76,42 @@ class Clock:
         self.num_messages = 0
         self.turn = 0                           # the rank that runs
         self.runnable = deque(range(world_size))
-        self.waits_for: dict[int, Message] = {}
 
-    def size(self, tensor: Tensor) -> float:
-        return len(tensor) * (self.bytes_per_element or tensor.itemsize)
+    def way(self, source: int, to: int) -> Way:
+        if (source, to) not in self.ways:
+            self.ways[source, to] = Way(source, to, len(self.now), self.network)
+        return self.ways[source, to]
 
-    def post(self, source: int, to: int, tensor: Tensor, sends: bool) -> Message:
+    def post(self, way: Way, tensor: Tensor, sends: bool) -> Message:
         """One end of a message; with the second end it is ready."""
-        way, now = self.ways.get((source, to)), self.now[self.turn]
-        if way is None:
-            way = self.ways[source, to] = Way(source, to, len(self.now), self.network)
+        now = self.now[self.turn]
         if not way.posted or way.posted[0].sends == sends:
             way.posted.append(message := Message(self, way, tensor, sends, now))
             return message
         message = way.posted.popleft()
-        message.size = self.size(tensor)
+        message.outgoing, message.incoming = (tensor, message.tensor) if sends else (message.tensor, tensor)
+        if len(tensor) != len(message.tensor) or tensor.dtype != message.tensor.dtype:
+            raise _does_not_fit(message)
+        message.size = len(tensor) * (self.bytes_per_element or tensor.itemsize)
         way.num_messages += 1
         self.num_messages += 1
-        message.outgoing, message.incoming = (tensor, message.tensor) if sends else (message.tensor, tensor)
-        _check_fit(way, message)
         self._enter(now if now > message.posted_s else message.posted_s, (way.num_messages, self.num_messages, message))
         return message
 
     def _enter(self, time_s: float, entry: tuple[int, int, Message]) -> None:
-        if time_s not in self.ready:
-            self.ready[time_s] = []
+        if time_s in self.ready:
+            self.ready[time_s].append(entry)
+        else:
+            self.ready[time_s] = [entry]
             heapq.heappush(self.times, time_s)
-        self.ready[time_s].append(entry)
+
+    def block(self, message: Message) -> None:
+        """Let others run until the message has arrived."""
+        rank, gradients = self.turn, torch.is_grad_enabled()
+        message.waiting += (rank,)
+        self.conductor.switch()
+        if torch.is_grad_enabled() != gradients:            # another rank has changed it
+            torch.set_grad_enabled(gradients)
 
     def deliver(self) -> None:
         """Send the messages that are ready at the earliest time, if their ports are free."""
@@ -123,22 +128,22 @@ class Clock:
             out_free[way.source] = in_free[way.to] = free_s = time_s + message.size * way.beta_s
             if way.node_ports:
                 out_free[way.node_ports[0]] = in_free[way.node_ports[1]] = free_s
-            self._arrive(message, way, time_s, free_s + way.alpha_s)
+            message.done_s = free_s + way.alpha_s
+            self._arrive(message, way, time_s)
 
-    def _arrive(self, message: Message, way: Way, start_s: float, done_s: float) -> None:
-        message.done_s = done_s
+    def _arrive(self, message: Message, way: Way, start_s: float) -> None:
         if isinstance(message.incoming, numpy.ndarray):
             message.incoming[...] = message.outgoing
         else:
             message.incoming.detach().copy_(message.outgoing)
         self.wire[way.source].sent += message.size
         self.wire[way.to].received += message.size
-        self.runnable.extend(message.waiting)
+        self.runnable += message.waiting
         if self.trace is not None:
-            self.trace.append(Span(way.source, "send", start_s, done_s, f"to {way.to}", message.size))
+            self.trace.append(Span(way.source, "send", start_s, message.done_s, f"to {way.to}", message.size))
 
-    def add(self, rank: int, size: float) -> None:
-        start_s = self.now[rank]
+    def add(self, rank: int, tensor: Tensor) -> None:
+        size, start_s = len(tensor) * (self.bytes_per_element or tensor.itemsize), self.now[rank]
         self.now[rank] += size * self.network.gamma_s
         if self.trace is not None:
             self.trace.append(Span(rank, "add", start_s, self.now[rank], nbytes=size))
@@ -159,14 +164,17 @@ class Clock:
         try:
             self._take_turns(ranks)
             if unfinished:
-                raise deadlock.nobody_can_go_on(self.waits_for)
+                raise deadlock.nobody_can_go_on(self._half_posted())
         finally:
             for rank in ranks:
                 rank.throw()
             torch.set_grad_enabled(gradients)
-        if left_over := [message for way in self.ways.values() for message in way.posted]:
+        if left_over := self._half_posted():
             raise deadlock.left_over(left_over)
         return results
+
+    def _half_posted(self) -> list[Message]:
+        return [message for way in self.ways.values() for message in way.posted]
 
     def _take_turns(self, ranks: list[greenlet]) -> None:
         try:
@@ -181,8 +189,7 @@ class Clock:
             raise
 
 
-def _check_fit(way: Way, message: Message) -> None:
-    outgoing, incoming = message.outgoing, message.incoming
-    if len(outgoing) != len(incoming) or outgoing.dtype != incoming.dtype:
-        raise BadValue(f"rank {way.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
-                       f"{way.to}, which expects {len(incoming)} of {incoming.dtype}")
+def _does_not_fit(message: Message) -> BadValue:
+    way, outgoing, incoming = message.way, message.outgoing, message.incoming
+    return BadValue(f"rank {way.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
+                    f"{way.to}, which expects {len(incoming)} of {incoming.dtype}")

@@ -15,17 +15,18 @@ class Deadlock(CourseError, RuntimeError):
     """Every rank that is not done waits for another one, or nobody takes what was sent."""
 
 
-def nobody_can_go_on(waits_for: dict[int, Message]) -> Deadlock:
-    return _listed("nobody can go on", [_in_words(rank, "waits", one) for rank, one in sorted(waits_for.items())])
+def nobody_can_go_on(half_posted: list[Message]) -> Deadlock:
+    """Of messages that one end only has posted, those that a rank waits for."""
+    return _listed("nobody can go on", "waits", [message for message in half_posted if message.waiting])
 
 
-def left_over(messages: list[Message]) -> Deadlock:
-    """Messages that one end only has begun."""
-    return _listed("all ranks are done, and messages are left over",
-                   [_in_words(one.way.source if one.sends else one.way.to, "has begun", one) for one in messages])
+def left_over(half_posted: list[Message]) -> Deadlock:
+    return _listed("all ranks are done, and messages are left over", "has begun", half_posted)
 
 
-def _listed(title: str, lines: list[str]) -> Deadlock:
+def _listed(title: str, does: str, messages: list[Message]) -> Deadlock:
+    by_rank = sorted((one.way.source if one.sends else one.way.to, number, one) for number, one in enumerate(messages))
+    lines = [_in_words(rank, does, one) for rank, _, one in by_rank]
     more = [f"  ... and {len(lines) - MOST_NAMED} more"] if len(lines) > MOST_NAMED else []
     return Deadlock("\n".join([title, *lines[:MOST_NAMED], *more]))
 
