@@ -9,6 +9,7 @@ from helpers.facts.network import network
 from helpers.facts.units import GB
 from helpers.predict.algorithms import cost
 from helpers.run.launch import RankFailed, RankHung
+from helpers.run.letter import Wire
 from helpers.run.mesh import run_on_gloo
 
 CHOICES = ("ring", "recursive doubling", "halving-doubling")
@@ -37,6 +38,8 @@ def check_predicted(algorithm: object, num_bytes: object, num_messages: object, 
 def _not_measured(algorithm: object, measured: object) -> str | None:
     if measured is None or measured is ...:
         return "nothing here yet"
+    if type(measured) is list and measured and all(type(one) is Wire for one in measured):
+        return "these are the counters; the numbers are in each one's .sent"
     if type(measured) not in (list, tuple) or len(measured) != 3 or not all(is_number(plain(one)) for one in measured):
         return f"a list of three numbers is asked for, one for each rank, not {shown(measured)}"
     try:

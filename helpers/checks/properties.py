@@ -45,6 +45,8 @@ def holds(expected: Expected) -> Property:
         words = _differs(case, "holds", got.held, expected(case))
         if words and all(map(_is_row, got.returned)) and got.returned == expected(case):
             return "it returns the right values, but `tensor` itself must hold them: fill it in place"
+        if words and got.held == case.tensors:
+            return f"{words} All tensors are as they were: write into `tensor` or views of it; a new one is not seen."
         return words
 
     return wrong

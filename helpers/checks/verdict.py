@@ -70,7 +70,8 @@ def number_verdict(points: float, what: str, value: object, right: float, mistak
         return Verdict(points, what)
     named = [words for words, wrong in mistakes.items() if math.isclose(value, wrong, rel_tol=CLOSE)]
     direction = "too much" if value > right else "too little"
-    return Verdict(points, what, f"{float(value):.4g} {named[0] if named else f'is {direction}'}")
+    given = f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{float(value):.4g}"
+    return Verdict(points, what, f"{given} {named[0] if named else f'is {direction}'}")
 
 
 def is_number(value: object) -> bool:

@@ -16,13 +16,18 @@
 # `play(program, N)` runs `program(mesh)` on $N$ virtual ranks; each message takes one second there, so `.time_s` is the number of messages that follow one another, and `.wire[rank].sent` has the bytes.
 # `run_on_gloo(program, N)` runs it on real ranks.
 #
-# Checks give points for right values, and others for the cost. Their tensors are flat and float64, so make buffers with `torch.empty_like`, and they count in bytes, 8 an element.
-# The grader runs some more cases than you see, and real ranks. Print in the cells where you try; checks show what real ranks print only.
+# Each check gives points for right values, and more for the target cost, which is judged once the values are right.
+# Its tensors are flat and float64, 8 bytes an element, so make buffers with `torch.empty_like`.
+# The grader also runs hidden cases and real ranks.
+#
+# To look inside, print in the cells where you try: checks hide what virtual ranks print.
+# If such a cell does not end, press stop: a loop in it does not.
 # The course's own collectives (`helpers.run.collectives`, `trees`, `doubling`, `pipelined_ring`), `helpers.predict` and `helpers.compare` are not allowed here.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
 
+from helpers.facts.network import network
 from helpers.run.launch import warm_up
 from helpers.run.mesh import run_on_gloo
 from helpers.run.virtual import play
@@ -106,13 +111,14 @@ def reduce_scatter(mesh, tensor):
 
 
 # %% id="scatter-try"
-# Try it: 7 elements on 4 ranks. Digit r of a sum says what rank r gave.
-def scattered(mesh):
-    return reduce_scatter(mesh, torch.arange(1, 8) * 10**mesh.rank).tolist()
+# Try it: 7 and 3 elements on 4 ranks. Digit r of a sum says what rank r gave.
+def scattered(mesh, num_elements):
+    return reduce_scatter(mesh, torch.arange(1, num_elements + 1) * 10**mesh.rank).tolist()
 
 
-run = play(scattered, 4)
-run.results, f"{run.time_s:g} messages, {[wire.sent // 8 for wire in run.wire]} elements"
+for num_elements in (7, 3):
+    run = play(scattered, 4, num_elements)
+    print(run.results, f"{run.time_s:g} messages, {[wire.sent // 8 for wire in run.wire]} elements")
 
 # %% nbgrader={"grade": true, "grade_id": "scatter-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import collectives
@@ -125,7 +131,7 @@ points
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "scatter-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>Get chunks of one length right first, then look at which sizes meet in an exchange.</details>
+# <details><summary>Hint 1</summary>Get chunks of one length right first, then look at which sizes meet in an exchange. (tensor.chunk(N) may give fewer than N chunks.)</details>
 # <details><summary>Hint 2</summary>What you receive must have the size of the chunk that you add it to, not of the one that you send.</details>
 # <details><summary>Hint 3</summary>Which chunk must arrive last at rank r, and so, which one must it send first?</details>
 
@@ -135,7 +141,7 @@ points
 # Write `broadcast(mesh, tensor, source)`: every rank ends with the tensor of rank `source`, in place.
 #
 # Target: $\lceil\log_2 N\rceil$ sends of the tensor one after another, for any number of ranks.
-# (Here a message's time is that of its bytes: sending to all at once through one port takes as long as one after another.)
+# In this exercise a message costs no latency and a second for its bytes, so a rank that begins three sends at once still takes three seconds.
 #
 # You see up to 8 ranks (2 points); the grader runs more, and gloo (1 point).
 
@@ -162,8 +168,8 @@ def spread(mesh):
     return tensor.item()
 
 
-run = play(spread, 5)
-run.results, f"{run.time_s:g} messages"
+run = play(spread, 5, network=network(alpha_s=0, beta_s=1), bytes_per_element=1)
+run.results, f"{run.time_s:g} sends one after another"
 
 # %% nbgrader={"grade": true, "grade_id": "broadcast-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import collectives
@@ -218,7 +224,7 @@ choosing.check_predicted(gather_and_add, predicted_bytes, predicted_messages, me
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>How large is each message, and how many does one rank send?</details>
 # <details><summary>Hint 2</summary>Ranks send at the same time, so count the messages of one rank.</details>
-# <details><summary>Hint 3</summary>run_on_gloo takes a program(mesh); what it returns has .wire[rank].sent.</details>
+# <details><summary>Hint 3</summary>run_on_gloo(program, 3, tensor) passes the tensor on; what it returns has .wire[rank].sent.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "choose-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 5. Choose the algorithm (3 points)
@@ -230,7 +236,7 @@ choosing.check_predicted(gather_and_add, predicted_bytes, predicted_messages, me
 # Let $p$ be the largest power of two with $p \le N$: the two doublings run on $p$ ranks, and if $p < N$, two more messages of $T$ are needed.
 # Adding takes no time.
 #
-# You see five networks (1 point); the grader has ten more (2 points). Who is within 1 % of the fastest is right.
+# You see five networks (1 point); the grader has ten more (2 points). A choice within 1 % of the fastest is right, too.
 
 # %% nbgrader={"grade": false, "grade_id": "choose", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def choose(num_bytes, world_size, alpha_s, beta_s):
@@ -333,20 +339,21 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mend-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>In each pair one must send while the other receives. What tells the two apart?</details>
 # <details><summary>Hint 2</summary>Even and odd is not enough: at distance 2, partners are both even or both odd.</details>
-# <details><summary>Hint 3</summary>Add only when you have sent: partners must see each other's old sum.</details>
+# <details><summary>Hint 3</summary>Either both add only after they have sent, or one adds and sends the finished sum back.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bandwidth-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 7. Is the network slower? (2 points)
 #
-# An all-reduce of 1 GB takes 70 ms on 8 GPUs and 79 ms on 64. A colleague says: "With more GPUs the network gets slower, by 11 %."
+# An all-reduce of 1 GB takes 70 ms on 8 GPUs and 105 ms on 64. A colleague says: "It is a third slower, so with 64 GPUs each link runs at two thirds of its speed."
 #
-# In three or four sentences: work out algorithm bandwidth and bus bandwidth for both, and say whether the colleague is right, and which figure to use for what.
+# In three or four sentences: work out algorithm bandwidth and bus bandwidth for both, and say how much of the loss is the links', where it may come from, and which figure to use for what.
 # This answer is read and graded by a person.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "bandwidth", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
 # 8 GPUs: algorithm bandwidth 1 GB / 70 ms = 14.3 GB/s, bus bandwidth 14.3 · 2 · 7/8 = 25.0 GB/s.
-# 64 GPUs: 1 GB / 79 ms = 12.7 GB/s, bus bandwidth 12.7 · 2 · 63/64 = 24.9 GB/s.
-# The links are as fast as before: each rank has more to send, 1.97 GB instead of 1.75, and that is all.
+# 64 GPUs: 1 GB / 105 ms = 9.5 GB/s, bus bandwidth 9.5 · 2 · 63/64 = 18.8 GB/s.
+# Algorithm bandwidth has fallen by 33 %, but each rank also has more to send, 1.97 GB instead of 1.75; the links carry 25 % less, three quarters and not two thirds.
+# That may be latency, which grows with the messages one after another, or slower links and shared ports between nodes.
 # Bus bandwidth compares networks across numbers of ranks; algorithm bandwidth tells how long a step of mine will wait.
 #
-# *One point for both bandwidths of both, one for the verdict with the reason.*
+# *One point for both bandwidths of both, one for 25 % with a possible cause.*

@@ -64,7 +64,7 @@ warm_up()
 # - `all_gather`: each gives one chunk, all get all of them.
 # - `all_to_all`: rank $r$ gets chunk $r$ of every rank. (Mixtures of experts live on it.)
 #
-# In the table, element $c$ of rank $r$ is $(c+1)\,10^r$, so digit $r$ of a number says what rank $r$ gave.
+# In the table, element $c$ of rank $r$ is $(c+1)\,10^r$, so digit $r$ of a number, from the right, says what rank $r$ gave.
 
 # %%
 def vocabulary(rank, world_size):
@@ -136,8 +136,8 @@ guess = None  # B
 # %% [markdown]
 # ## Run
 #
-# A **mesh** is what a collective needs of a network: `rank`, `world_size`, `send`, `recv`, `exchange`, which does both at once, and `add`.
-# Over it, this is all of a ring all-reduce. In step 0 rank 0 sends chunk $-1 \bmod 4 = 3$, the first arrow of the picture, and adds what arrives to its chunk 2.
+# A **mesh** is what a collective needs of a network: `rank`, `world_size`, `send(tensor, to)`, `recv(tensor, source)`, and `exchange(outgoing, to, incoming, source)`, which does both at once; `add(into, tensor)` adds in place.
+# Over it, this is all of a ring all-reduce. In the picture's step 1, `step = 0` in the code, rank 0 sends chunk $-1 \bmod 4 = 3$ and adds what arrives to its chunk 2.
 #
 # It runs on three transports: on processes and queues, without any library for distributed computing; on gloo; and on a **virtual clock**.
 # There, all ranks run in one process; data is really copied, and times are computed from $\alpha$ and $\beta$. That is called *playing* a program.
@@ -230,9 +230,9 @@ predicted_vs_measured(rows, guess=guess, unit="MB")
 #
 # **Other algorithms.**
 # The ring is sparing with bytes and lavish with messages, $2(N-1)$ one after another.
-# Partners need only $\log_2 N$: on four ranks, 0 swaps with 1 and 2 with 3, then 0 with 2 and 1 with 3.
+# If ranks pair up with a new partner in each step, $\log_2 N$ steps are enough: of four, 0 swaps with 1 and 2 with 3, then 0 with 2 and 1 with 3.
 #
-# | $N$ a power of two | messages | bytes sent by the busiest rank |
+# | $N$ a power of two | messages one after another | bytes sent by the busiest rank |
 # |---|---|---|
 # | naive: all to rank 0, and back | $2(N-1)$ | $T(N-1)$ |
 # | ring | $2(N-1)$ | $2T(N-1)/N$ |
@@ -247,7 +247,7 @@ predicted_vs_measured(rows, guess=guess, unit="MB")
 rows = []
 for name, all_reduce in ALL_REDUCES.items():
     run = play(all_reduce, 8, torch.ones(64))           # here every message takes 1 s, however long
-    most = max(counted.sent for counted in run.wire)
+    most = max(rank.sent for rank in run.wire)
     rows.append((name, f"{run.time_s:g}", f"{most / (64 * 4):g} T"))
 Table(("8 ranks, 64 floats, played", "messages one after another", "sent by the busiest rank"), tuple(rows))
 
@@ -266,14 +266,14 @@ Table(("equally fast at", *pairs), tuple(
     for n in (4, 8, 16, 64)))
 
 # %% [markdown]
-# The picture in words: marks are played, solid lines are formulas, and each mark lies on its line; the double tree has no formula here.
+# The picture in words: marks are played, solid lines are formulas, and each mark lies on its line; the double tree has none here.
 # On the left only latency counts, and doubling with its 4 messages wins; on the right only bytes, and ring and halving-doubling are lowest.
 # Doubling and ring cross at 1,529 KB, the dashed line; halving-doubling is best from 235 KB on.
-# Ten times $\alpha$, or a tenth of $\beta$, moves every crossing to ten times the size.
+# Ten times $\alpha$, or a tenth of $\beta$, moves each crossing to ten times the size.
 #
-# The double tree sends hardly more than the ring and is slower: until the first of its 8 segments has gone up and down, links rest.
+# The double tree is slower here: links rest until the first of its 8 segments has gone up and down, and in this simple version its two trees wait for each other.
 #
-# By hand: everything is played again at each change.
+# By hand: each change is played.
 
 # %% tags=["nbval-ignore-output"]
 from helpers.compare.widgets import crossover_explorer
@@ -281,10 +281,11 @@ from helpers.compare.widgets import crossover_explorer
 crossover_explorer()
 
 # %% [markdown]
-# With 12 or 24 ranks, no power of two, the ring is best for large tensors.
+# On equal links and a power of two, halving-doubling is never worse than the ring.
+# On 12 or 24 ranks the ring is best for large tensors, doubling for small ones, and in between the double tree.
 #
 # **The order of ranks.**
-# Now nodes of 4 ranks: 300 GB/s inside, and one port of 25 GB/s for all four to other nodes; 1 GB on 16 ranks.
+# Now nodes of 4 ranks: 300 GB/s inside, and one port of 25 GB/s, shared by the four, to other nodes; 1 GB on 16 ranks.
 # In order, ranks 0 to 3 are one node; dealt in turn, ranks 0, 4, 8 and 12 are.
 
 # %%
@@ -300,8 +301,9 @@ Table(("1 GB on 16 ranks, ms", "25 GB/s everywhere", "nodes, in order", "nodes, 
 # %% [markdown]
 # In order, one rank of a node talks to the next node, and the ring takes what it took with slow links everywhere.
 # Dealt in turn, all four do, through one port: four times as long.
-# Halving-doubling swaps the largest halves with the first partner; if that one is in the same node, it beats the ring, else it takes 241 ms.
-# So what counts is how many bytes cross the slow port, and a launcher that deals ranks in another order can cost more than the wrong algorithm.
+# Halving-doubling swaps its largest halves with its first partner, the nearest rank: in the same node that takes 65 ms, in another one 241.
+# The last row begins with the farthest rank, which turns the two columns round.
+# So what counts is how many bytes cross the slow port, and dealing ranks otherwise can cost more than the wrong algorithm.
 #
 # **Algorithm bandwidth and bus bandwidth.**
 # Benchmarks such as nccl-tests print $T$ / time, and that times a factor, $2(N-1)/N$ for an all-reduce.
@@ -314,7 +316,7 @@ Table(("1 GB, ring, 25 GB/s", "ms", "algorithm bandwidth, GB/s", "bus bandwidth,
 
 # %% [markdown]
 # Algorithm bandwidth falls with $N$ though the links are the same; bus bandwidth stays near the link's own 25, and what is missing is latency.
-# Compare networks by bus bandwidth; to know how long your all-reduce takes, divide $T$ by algorithm bandwidth.
+# Compare networks by bus bandwidth; from a bus bandwidth $B$, your all-reduce takes about $2T(N-1)/N / B$.
 #
 # **This machine.**
 # Two real ranks hand messages of four sizes back and forth; a line through three of them gives $\alpha$ and $\beta$, and the fourth is a prediction.
@@ -327,7 +329,7 @@ predicted_vs_measured({"1 MB, microseconds": (1e6 * (link.alpha_s + 1_000_000 * 
 
 
 # %% [markdown]
-# Mostly the line is right within a factor of two: caches and other programs are no straight line.
+# Mostly the line is right within a factor of two: caches and other programs bend it.
 # If it is far off, run the cell again: another program was in the way.
 # That is enough to tell 71 seconds from 1.1, not to choose between two good algorithms.
 #
@@ -390,7 +392,7 @@ def cured(mesh, how):
  for how in ("in turns", "exchange", "isend")}
 
 # %% [markdown]
-# All three are right; sending in turns takes twice as long, on an even number of ranks.
+# All three are right; sending in turns takes twice as long, and three times on an odd number of ranks, where the last one and rank 0 are both even.
 # In plain `torch.distributed`, `exchange` is `dist.batch_isend_irecv`, or `isend` and `irecv` with a `wait` for both.
 #
 # ## Read the helper

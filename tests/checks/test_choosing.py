@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from helpers.checks.choosing import check_choice, check_choice_unseen, check_predicted
+from helpers.run.letter import Wire
 from helpers.run.mesh import run_on_gloo
 from tests.checks import answers, answers_choosing, answers_odd
 from tests.checks.answers import Generous, TrueForEverything
@@ -56,11 +57,11 @@ WRONG = [
 ]
 WRONG_BYTES = [
     (4000, "4000 is what a ring all-reduce sends; here whole tensors travel"),
-    (14400, "1.44e+04 counts a message to itself; there are N-1 others"),
+    (14400, "14,400 counts a message to itself; there are N-1 others"),
     (3000, "3000 is the number of elements; bytes are asked for"),
     (2000, "2000 is one chunk in each step; here each message is the whole tensor"),
-    (72000, "7.2e+04 is the sum over all ranks; one rank's is asked for"),
-    (2400, "2400 is too little"), (24000, "2.4e+04 is too much"), ("12 kB", "a number is asked for, not '12 kB'"),
+    (72000, "72,000 is the sum over all ranks; one rank's is asked for"),
+    (2400, "2400 is too little"), (24000, "24,000 is too much"), ("12 kB", "a number is asked for, not '12 kB'"),
     ([12000] * 6, "a number is asked for, not [12000, 12000"), (True, "not True of type bool"),
     (Generous(12000), "of type Generous"), (TrueForEverything(), "of type TrueForEverything"),
     (None, "WRONG  bytes on 6 ranks: nothing here yet"), (..., "WRONG  bytes on 6 ranks: nothing here yet"),
@@ -68,7 +69,7 @@ WRONG_BYTES = [
 WRONG_MESSAGES = [
     (30, "30 counts the messages of all ranks; at the same time they cost no time"),
     (10, "10 is a ring all-reduce's; here they go round once"), (6, "6 counts a message to itself"),
-    (1, "1 is too little"), (12000, "1.2e+04 is too much"), ("five", "a number is asked for, not 'five' of type str"),
+    (1, "1 is too little"), (12000, "12,000 is too much"), ("five", "a number is asked for, not 'five' of type str"),
     (None, "WRONG  messages one after another: nothing here yet"),
 ]
 LIST = "a list of three numbers is asked for, one for each rank, not "
@@ -77,6 +78,7 @@ WRONG_MEASURED = {
     "measures_6e5_elements": ([4_800_288] * 3, "bytes when it was run here, not 4,800,288"),
     "measures_float64": ([16_000_288] * 3, "bytes when it was run here, not 16,000,288"),
     "has_one_rank_right": ([8_000_288, 0, 0], "rank 1 sent 8,000,"),
+    "gives_the_counters": ([Wire(sent=8_000_288)] * 3, "these are the counters; the numbers are in each one's .sent"),
     "gives_the_sum": (24_000_864, f"{LIST}24000864 of type int"),
     "measures_six_ranks": ([20_000_480] * 6, f"{LIST}[20000480, "),
     "forgets_to_list": ((8_000_288 for _ in range(3)), f"{LIST}<generator object"),

@@ -55,8 +55,10 @@ def test_what_a_learner_tries_gives_what_the_text_says():
     assert tried["measure-try"].value == pytest.approx([24, 24], rel=1e-3)
     tried = solved("02_collectives")
     assert tried["gather-try"].value == ([[1, 1, 2, 2, 3, 3, 4, 4]] * 4, "3 messages, 24 bytes of 32")
-    assert tried["scatter-try"].value[0] == [[1111, 2222], [3333, 4444], [5555, 6666], [7777]]
-    assert tried["broadcast-try"].value == ([13] * 5, "3 messages")
+    assert tried["scatter-try"].printed == (
+        "[[1111, 2222], [3333, 4444], [5555, 6666], [7777]] 3 messages, [5, 5, 5, 6] elements\n"
+        "[[1111], [2222], [3333], []] 3 messages, [2, 2, 2, 3] elements\n")
+    assert tried["broadcast-try"].value == ([13] * 5, "3 sends one after another")
     assert tried["choose-try"].value == ("recursive doubling", "halving-doubling")
     assert tried["mend-try"].value == ([1111] * 4, "4 messages")
 
