@@ -91,8 +91,9 @@ def _arrow(ax, rank: int, chunk: int, n: int) -> None:
     ax.annotate("", _on_ring(rank + 0.65, n), _on_ring(rank + 0.33, n),
                 arrowprops={"arrowstyle": "-|>", "color": RANKS[rank], "linewidth": 1.8,
                             "connectionstyle": f"arc3,rad={-0.9 / n}"}, zorder=6)
-    ax.text(*_on_ring(rank + 0.5, n, 1.16), f"chunk {chunk}", ha="center", va="center",
-            fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.9}, zorder=7)
+    x, y = _on_ring(rank + 0.5, n, 1.08)
+    side = "left" if x > 0.1 else "right" if x < -0.1 else "center"
+    ax.text(x, y, f"chunk {chunk}", ha=side, va="top" if side == "center" else "center", fontsize=8, zorder=7)
 
 
 def _on_ring(place: float, n: int, reach: float = 1.0) -> tuple[float, float]:
