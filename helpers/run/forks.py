@@ -21,7 +21,7 @@ _starting = threading.Lock()
 def start(*args) -> mp.Process:
     """Start one rank; `args` are those of `helpers.run.rank.main`."""
     process = context().Process(target=_enter, args=args, daemon=True)
-    with _starting, uninterrupted(), _server_environment(), _no_main_module():
+    with _starting, _server_environment(), _no_main_module(), uninterrupted():
         process.start()
     return process
 
@@ -29,7 +29,7 @@ def start(*args) -> mp.Process:
 def warm_up() -> None:
     """Start the fork server now, so that the first `launch` is as quick as the next."""
     process = context().Process(target=int, daemon=True)
-    with _starting, uninterrupted(), _server_environment(), _no_main_module():
+    with _starting, _server_environment(), _no_main_module(), uninterrupted():
         process.start()
     process.join()
 
