@@ -11,6 +11,7 @@ fewest goes first; then the one that was posted first.
 """
 from __future__ import annotations
 
+import gc
 import heapq
 from collections import deque
 from collections.abc import Callable
@@ -91,7 +92,7 @@ class Clock:
         message = way.posted.popleft()
         message.outgoing, message.incoming = (tensor, message.tensor) if sends else (message.tensor, tensor)
         if len(tensor) != len(message.tensor) or tensor.dtype != message.tensor.dtype:
-            raise _does_not_fit(message)
+            raise deadlock.does_not_fit(message)
         message.size = len(tensor) * (self.bytes_per_element or tensor.itemsize)
         way.num_messages += 1
         self.num_messages += 1
@@ -129,18 +130,12 @@ class Clock:
             if way.node_ports:
                 out_free[way.node_ports[0]] = in_free[way.node_ports[1]] = free_s
             message.done_s = free_s + way.alpha_s
-            self._arrive(message, way, time_s)
-
-    def _arrive(self, message: Message, way: Way, start_s: float) -> None:
-        if isinstance(message.incoming, numpy.ndarray):
-            message.incoming[...] = message.outgoing
-        else:
-            message.incoming.detach().copy_(message.outgoing)
-        self.wire[way.source].sent += message.size
-        self.wire[way.to].received += message.size
-        self.runnable += message.waiting
-        if self.trace is not None:
-            self.trace.append(Span(way.source, "send", start_s, message.done_s, f"to {way.to}", message.size))
+            self.wire[way.source].sent += message.size
+            self.wire[way.to].received += message.size
+            self.runnable += message.waiting
+            _copy(message.outgoing, message.incoming)
+            if self.trace is not None:
+                self.trace.append(Span(way.source, "send", time_s, message.done_s, f"to {way.to}", message.size))
 
     def add(self, rank: int, tensor: Tensor) -> None:
         size, start_s = len(tensor) * (self.bytes_per_element or tensor.itemsize), self.now[rank]
@@ -177,6 +172,8 @@ class Clock:
         return [message for way in self.ways.values() for message in way.posted]
 
     def _take_turns(self, ranks: list[greenlet]) -> None:
+        collects = gc.isenabled()
+        gc.disable()                            # it would look at a thousand ranks' objects again and again
         try:
             while self.runnable or self.times:
                 while self.runnable:
@@ -187,9 +184,13 @@ class Clock:
         except Exception as error:
             error.add_note(f"on rank {self.turn} of {len(ranks)}")
             raise
+        finally:
+            if collects:
+                gc.enable()
 
 
-def _does_not_fit(message: Message) -> BadValue:
-    way, outgoing, incoming = message.way, message.outgoing, message.incoming
-    return BadValue(f"rank {way.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
-                    f"{way.to}, which expects {len(incoming)} of {incoming.dtype}")
+def _copy(outgoing: Tensor, incoming: Tensor) -> None:
+    if isinstance(incoming, numpy.ndarray):
+        incoming[...] = outgoing
+    else:
+        incoming.detach().copy_(outgoing)

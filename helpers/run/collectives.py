@@ -15,16 +15,21 @@ clusters of workstations", 2009.
 """
 from __future__ import annotations
 
-from itertools import pairwise
-
 from helpers.run.mesh import Mesh, Tensor, empty, flatten
 
 
-def chunks(tensor: Tensor, world_size: int) -> list[Tensor]:
-    """N views of a flat tensor, as `torch.tensor_split` cuts it."""
-    size, num_longer = divmod(len(tensor), world_size)
-    ends = [c * size + min(c, num_longer) for c in range(world_size + 1)]
-    return [tensor[start:end] for start, end in pairwise(ends)]
+class Chunks:
+    """N views of a flat tensor, as `torch.tensor_split` cuts it; each is made when it is asked for."""
+
+    def __init__(self, tensor: Tensor, world_size: int):
+        self.tensor, self.world_size = tensor, world_size
+        self.length, self.num_longer = divmod(len(tensor), world_size)
+
+    def __getitem__(self, number: int) -> Tensor:
+        if not 0 <= number < self.world_size:
+            raise IndexError(f"no chunk {number} of {self.world_size}")
+        start = number * self.length + min(number, self.num_longer)
+        return self.tensor[start:start + self.length + (number < self.num_longer)]
 
 
 def naive_reduce(mesh: Mesh, tensor: Tensor, to: int = 0) -> None:
@@ -59,7 +64,7 @@ def naive_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
 def naive_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
     """Return this rank's chunk, which now holds its sum."""
     naive_reduce(mesh, tensor)
-    mine = chunks(flatten(tensor), mesh.world_size)
+    mine = Chunks(flatten(tensor), mesh.world_size)
     if mesh.rank != 0:
         mesh.recv(mine[mesh.rank], 0)
     else:
@@ -70,7 +75,7 @@ def naive_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
 
 def naive_all_gather(mesh: Mesh, tensor: Tensor) -> None:
     """Rank 0 collects everybody's chunk and hands all of them out."""
-    mine = chunks(flatten(tensor), mesh.world_size)
+    mine = Chunks(flatten(tensor), mesh.world_size)
     if mesh.rank != 0:
         mesh.send(mine[mesh.rank], 0)
     else:
@@ -82,7 +87,7 @@ def naive_all_gather(mesh: Mesh, tensor: Tensor) -> None:
 def ring_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
     """Return this rank's chunk, which now holds its sum; the other chunks hold parts of sums."""
     rank, n = mesh.rank, mesh.world_size
-    mine = chunks(flatten(tensor), n)
+    mine = Chunks(flatten(tensor), n)
     buffer = empty(tensor, len(mine[0]))
     for step in range(n - 1):
         # the sum of a chunk walks once around the ring, from the rank after its owner to its owner
@@ -96,7 +101,7 @@ def ring_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
 def ring_all_gather(mesh: Mesh, tensor: Tensor) -> None:
     """Spread every rank's chunk to all ranks."""
     rank, n = mesh.rank, mesh.world_size
-    mine = chunks(flatten(tensor), n)
+    mine = Chunks(flatten(tensor), n)
     for step in range(n - 1):
         mesh.exchange(mine[(rank - step) % n], (rank + 1) % n, mine[(rank - step - 1) % n], (rank - 1) % n)
 
@@ -111,7 +116,7 @@ def naive_all_to_all(mesh: Mesh, tensor: Tensor) -> Tensor:
     """Rank 0 collects everything and hands it out.  Return [N, T/N]: row r is the chunk that rank r had for us."""
     rank, n = mesh.rank, mesh.world_size
     mine = flatten(tensor)
-    received = empty(mine, n * len(chunks(mine, n)[rank]))
+    received = empty(mine, n * len(Chunks(mine, n)[rank]))
     if rank != 0:
         mesh.send(mine, 0)
         mesh.recv(received, 0)
@@ -128,16 +133,16 @@ def naive_all_to_all(mesh: Mesh, tensor: Tensor) -> Tensor:
 def _chunk_of_all(everything: Tensor, number: int) -> Tensor:
     """Chunk `number` of each row of `everything` [N, T], as rows."""
     n = len(everything)
-    rows = empty(everything[0], n * len(chunks(everything[0], n)[number])).reshape(n, -1)
+    rows = empty(everything[0], n * len(Chunks(everything[0], n)[number])).reshape(n, -1)
     for row, source in zip(rows, everything, strict=True):
-        row[:] = chunks(source, n)[number]
+        row[:] = Chunks(source, n)[number]
     return rows
 
 
 def pairwise_all_to_all(mesh: Mesh, tensor: Tensor) -> Tensor:
     """In step s each rank sends to the one s above and receives from the one s below.  Returns as above."""
     rank, n = mesh.rank, mesh.world_size
-    mine = chunks(flatten(tensor), n)
+    mine = Chunks(flatten(tensor), n)
     received = empty(tensor, n * len(mine[rank])).reshape(n, -1)
     received[rank] = mine[rank]
     for step in range(1, n):

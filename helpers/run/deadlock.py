@@ -1,9 +1,9 @@
-"""Who waits for whom, in words, when no rank of a play can go on."""
+"""Who waits for whom, in words, when no rank of a play can go on; and which messages do not fit."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.facts.errors import CourseError
+from helpers.facts.errors import BadValue, CourseError
 
 if TYPE_CHECKING:
     from helpers.run.clock import Message
@@ -22,6 +22,12 @@ def nobody_can_go_on(half_posted: list[Message]) -> Deadlock:
 
 def left_over(half_posted: list[Message]) -> Deadlock:
     return _listed("all ranks are done, and messages are left over", "has begun", half_posted)
+
+
+def does_not_fit(message: Message) -> BadValue:
+    way, outgoing, incoming = message.way, message.outgoing, message.incoming
+    return BadValue(f"rank {way.source} sends {len(outgoing)} elements of {outgoing.dtype} to rank "
+                    f"{way.to}, which expects {len(incoming)} of {incoming.dtype}")
 
 
 def _listed(title: str, does: str, messages: list[Message]) -> Deadlock:

@@ -8,7 +8,7 @@ The bytes are those of the plain ring, 2 (N-1)/N T a rank; there are more messag
 """
 from __future__ import annotations
 
-from helpers.run.collectives import chunks
+from helpers.run.collectives import Chunks
 from helpers.run.mesh import Mesh, Tensor, empty, flatten
 
 PIECE_BYTES = 2 * 2**20         # smaller pieces cost more messages, larger ones leave the cache
@@ -24,7 +24,7 @@ def _around(mesh: Mesh, mine: Tensor, first: int, piece_bytes: int, adds: bool) 
     """Send chunk `first`, then each chunk that arrives but the last, and add what arrives or keep it."""
     n, left, right = mesh.world_size, (mesh.rank - 1) % mesh.world_size, (mesh.rank + 1) % mesh.world_size
     length = max(1, piece_bytes // mine.itemsize)
-    pieces = [[chunk[at:at + length] for at in range(0, len(chunk), length)] for chunk in chunks(mine, n)]
+    pieces = [[chunk[at:at + length] for at in range(0, len(chunk), length)] for chunk in Chunks(mine, n)]
     coming = [piece for step in range(n - 1) for piece in pieces[(first - step - 1) % n]]
     num_passed_on = len(coming) - len(pieces[(first - n + 1) % n])
     buffers = [empty(mine, length), empty(mine, length)] if adds else []

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from helpers.facts.errors import BadValue
-from helpers.run.collectives import chunks
+from helpers.run.collectives import Chunks
 from helpers.run.mesh import Mesh, Tensor, Work, empty, flatten
 
 
@@ -83,7 +83,7 @@ def double_tree_all_reduce(mesh: Mesh, tensor: Tensor, num_segments: int = 8) ->
     """Sums go up both trees and come down again, segment by segment so that all links are busy."""
     if num_segments < 1:
         raise BadValue(f"num_segments is 1 or more, not {num_segments!r}")
-    halves = [chunks(half, num_segments) for half in chunks(flatten(tensor), 2)]
+    halves = [Chunks(half, num_segments) for half in Chunks(flatten(tensor), 2)]
     trees = list(zip(double_tree(mesh.rank, mesh.world_size), halves, strict=True))
     leaf_first = sorted(trees, key=lambda tree: len(tree[0].children))      # a leaf waits for nobody
     # All receives are posted before anything is sent: first what comes up, then what comes down.

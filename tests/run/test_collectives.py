@@ -37,4 +37,4 @@ def test_chunks_are_those_of_torch():
         for world_size in range(1, 9):
             expected = [chunk.tolist() for chunk in torch.arange(size).tensor_split(world_size)]
             for tensor in (torch.arange(size), numpy.arange(size)):
-                assert [chunk.tolist() for chunk in collectives.chunks(tensor, world_size)] == expected
+                assert [chunk.tolist() for chunk in collectives.Chunks(tensor, world_size)] == expected
