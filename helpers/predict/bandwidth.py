@@ -15,15 +15,11 @@ import numpy
 
 from helpers.facts.errors import BadValue
 from helpers.facts.network import Link
+from helpers.predict.comm import SHARE_SENT
 
-BUS_FACTORS = {
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "all_gather": lambda n: (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: 1.0,
-    "reduce": lambda n: 1.0,
-}
+# the share of T that a rank must send; a reduce is a broadcast backwards
+BUS_FACTORS = {**SHARE_SENT, "reduce": SHARE_SENT["broadcast"]}
+del BUS_FACTORS["send"]
 
 
 def algorithm_bandwidth(full_bytes: float, seconds: float) -> float:

@@ -4,8 +4,8 @@ Every rank runs until it must wait; then the earliest message that both its ends
 have posted is sent.  So the same programs always take the same times.  Each
 rank has one port out and one in, and so has each node: a message of n bytes
 holds those on its way for n beta seconds, and arrives alpha seconds later.
-Of messages that want a port at the same time, the one whose link has carried
-fewest goes first; then the one that was posted first.
+Of messages that want a port at the same time, the one with fewer messages before
+it on its link goes first; then the one that was ready first.
 
 `virtual.py` is what rank programs see of it.
 """

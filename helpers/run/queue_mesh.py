@@ -125,5 +125,6 @@ def _on_queues(rank: int, world_size: int, program: Callable, deadline_s: float,
             leaving.start()
             leaving.join(deadline_s)            # what has been sent must leave before this process does
             if leaving.is_alive():
-                raise NothingCame(f"rank {rank} has sent to rank {to} what that did not receive in {deadline_s:g} s")
+                raise NothingCame(f"rank {rank} has sent to rank {to}, which did not receive all of it in "
+                                  f"{deadline_s:g} s")
     return result

@@ -316,7 +316,7 @@ Table(("1 GB, ring, 25 GB/s", "ms", "algorithm bandwidth, GB/s", "bus bandwidth,
 
 # %% [markdown]
 # Algorithm bandwidth falls with $N$ though the links are the same; bus bandwidth stays near the link's own 25, and what is missing is latency.
-# Compare networks by bus bandwidth; from a bus bandwidth $B$, your all-reduce takes about $2T(N-1)/N / B$.
+# Compare networks by bus bandwidth; from a bus bandwidth $B$, your all-reduce takes about $\frac{2T(N-1)}{N\,B}$.
 #
 # **This machine.**
 # Two real ranks hand messages of four sizes back and forth; a line through three of them gives $\alpha$ and $\beta$, and the fourth is a prediction.

@@ -38,7 +38,15 @@ def test_small_tensors_want_few_messages_and_large_ones_few_bytes():
     found = curves(16, LINKS)
     assert found.fastest(SIZES[0]) == ["recursive doubling"]
     assert found.fastest(SIZES[-1]) == ["ring", "halving-doubling"]         # within a hundredth
-    assert curves(12, LINKS).fastest(SIZES[-1]) == ["ring"]
+
+
+@pytest.mark.parametrize("n", [12, 24])
+def test_on_other_numbers_of_ranks_the_double_tree_is_best_in_between(n):
+    """What lesson 02 says."""
+    found = curves(n, LINKS)
+    assert found.fastest(SIZES[0]) == ["recursive doubling"]
+    assert ["double tree"] in [found.fastest(size) for size in SIZES]
+    assert found.fastest(SIZES[-1]) == ["ring"]
 
 
 def test_the_words_name_the_fastest_and_the_crossing():

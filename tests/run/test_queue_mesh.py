@@ -153,7 +153,7 @@ def test_what_nobody_receives_is_named_at_the_deadline():
         if mesh.rank == 0:
             mesh.send(torch.ones(300_000), 1)
 
-    with pytest.raises(RankFailed, match="rank 0 has sent to rank 1 what that did not receive in 1 s"):
+    with pytest.raises(RankFailed, match="rank 0 has sent to rank 1, which did not receive all of it in 1 s"):
         run_on_queues(program, 2, deadline_s=1)
 
 
