@@ -68,6 +68,7 @@ def _settings() -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": "lo0" if mac else "lo",    # a container's host name may not resolve
         # Freed tensors go back to the system at once, else memory meters show what once was.
         "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0", "MALLOC_ARENA_MAX": "1",
+        "KINETO_LOG_LEVEL": "6",                         # torch.profiler says on stdout that it starts
         "COURSE_SERVER_FOLDER": folder, "TORCHINDUCTOR_CACHE_DIR": folder,      # gone when the kernel is
     }
 

@@ -1,0 +1,39 @@
+"""Which gradients travel in one message: buckets.
+
+Backward makes gradients from the last parameter to the first, so buckets are
+filled in that order.  A bucket is closed once it holds its limit or more; the
+first one has a limit of its own, so that the first message leaves early.
+
+Source: Li et al., "PyTorch Distributed", VLDB 2020, section 3.2; the rule is that of
+`compute_bucket_assignment_by_size` in torch/csrc/distributed/c10d/reducer.cpp.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from helpers.facts.errors import BadValue
+from helpers.facts.units import MiB
+
+BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * MiB, 1 * MiB
+
+
+def buckets(sizes_bytes: Sequence[int], bucket_bytes: float = BUCKET_BYTES,
+            first_bucket_bytes: float = FIRST_BUCKET_BYTES) -> list[list[int]]:
+    """Indices of the parameters of each bucket, in the order of their all_reduces.
+
+    sizes_bytes         of each parameter's gradient, in the order of `module.parameters()`
+    bucket_bytes        0: every parameter is a bucket; infinity: all are one
+    first_bucket_bytes  limit of the first bucket; never above `bucket_bytes`
+    """
+    if not bucket_bytes >= 0 or not first_bucket_bytes >= 0:
+        raise BadValue(f"a bucket holds 0 bytes or more, not {min(bucket_bytes, first_bucket_bytes)!r}")
+    filled: list[list[int]] = []
+    limit, held = min(first_bucket_bytes, bucket_bytes), float("inf")
+    for index in reversed(range(len(sizes_bytes))):
+        if held >= limit:
+            limit = limit if not filled else bucket_bytes
+            filled.append([])
+            held = 0
+        filled[-1].append(index)
+        held += sizes_bytes[index]
+    return filled
