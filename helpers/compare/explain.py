@@ -1,10 +1,14 @@
 """Sentences that say what a picture shows."""
 from __future__ import annotations
 
+import html
+
 from helpers.compare.crossover import SIZES, Curves
 from helpers.compare.frames import Frame, parts_in
 from helpers.facts.network import Link
+from helpers.facts.sampling import Sampling
 from helpers.facts.specs import card, model
+from helpers.facts.trace import Trace, exposed_s
 from helpers.facts.units import GB, UNITS, in_unit
 from helpers.predict.memory import recipe, smallest_ranks, state_bytes
 
@@ -73,3 +77,19 @@ def _size(num_bytes: float) -> str:
 def link_in_words(link: Link) -> str:
     bandwidth = f"{1 / link.beta_s / GB:.1f} GB/s" if link.beta_s else "beyond measure"
     return f"alpha = {1e6 * link.alpha_s:.0f} us, bandwidth 1 / beta = {bandwidth}"
+
+
+def overlap_in_words(step: Trace) -> str:
+    """How much of a predicted step's messages is hidden behind backward."""
+    spent = {kind: sum(s.duration_s for s in step if s.kind == kind) for kind in ("B", "all_reduce")}
+    num = sum(s.kind == "all_reduce" for s in step)
+    shown = exposed_s(step, 0, "all_reduce", behind="B")
+    share = f" ({1 - shown / spent['all_reduce']:.0%} hidden)" if spent["all_reduce"] else ""
+    why = " Messages take longer than backward, so they cannot hide." if spent["all_reduce"] > spent["B"] else ""
+    return (f"Backward takes {1e3 * spent['B']:,.0f} ms, {num} all_reduce{'s' if num > 1 else ''} "
+            f"{1e3 * spent['all_reduce']:,.0f} ms, of which {1e3 * shown:,.1f} ms are exposed{share}.{why}")
+
+
+def sampling_in_words(report: Sampling) -> str:
+    """The report, as HTML."""
+    return "<br>".join(map(html.escape, str(report).splitlines()))

@@ -11,6 +11,8 @@ import matplotlib.pyplot as plt
 
 from helpers.compare.crossover import Curves
 from helpers.compare.frames import Frame, parts_in
+from helpers.facts.sampling import Sampling
+from helpers.facts.trace import Trace
 from helpers.facts.units import UNITS, in_unit
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
@@ -133,6 +135,57 @@ def times(curves: Curves, sizes: tuple[float, ...], ax=None):
                    label=f"doubling = ring: {in_unit(curves.crossover_bytes, 'KB', 3)}")
     ax.set(xscale="log", yscale="log", xlabel="bytes of the tensor", ylabel="virtual seconds",
            title=f"all-reduce on {curves.world_size} ranks")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return ax
+
+
+LANES = {"B": ("backward", "#56B4E9"), "all_reduce": ("all_reduce", "#E69F00")}
+
+
+def gantt(traces: dict[str, Trace], ax=None):
+    """Each trace from its own start: for each of its ranks, a row for each kind of span, with its label in each box."""
+    rows = [(name, rank, kind, trace) for name, trace in traces.items() for rank in sorted({s.rank for s in trace})
+            for kind in LANES if any((s.rank, s.kind) == (rank, kind) for s in trace)]
+    ax = ax or plt.subplots(figsize=(10, 1.1 + 0.36 * len(rows)), layout="constrained")[1]
+    for row, (_, rank, kind, trace) in enumerate(rows):
+        start, (_, colour) = min(span.start for span in trace), LANES[kind]
+        for span in (s for s in trace if (s.rank, s.kind) == (rank, kind)):
+            left, width = 1e3 * (span.start - start), 1e3 * span.duration_s
+            ax.barh(row, width, left=left, height=0.78, color=colour, edgecolor="black", linewidth=0.6)
+            ax.text(left + width / 2, row, span.label, ha="center", va="center", fontsize=7, clip_on=True)
+    ax.set(yticks=range(len(rows)), xlabel="ms",
+           yticklabels=[f"{name}, rank {rank}: {LANES[kind][0]}" for name, rank, kind, _ in rows])
+    ax.invert_yaxis()
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def who_draws(report: Sampling, ax=None):
+    """Epoch 0: a row for each rank, a box for each draw; grey where an earlier step or rank has drawn the sample."""
+    ax = ax or plt.subplots(figsize=(10, 0.8 + 0.4 * len(report.draws)), layout="constrained")[1]
+    seen = set()
+    for step in range(max(report.steps)):
+        for rank, epochs in enumerate(report.draws):
+            before = sum(map(len, epochs[0][:step])) + 0.5 * step
+            for place, sample in enumerate(epochs[0][step] if step < len(epochs[0]) else []):
+                ax.barh(rank, 1, left=before + place, height=0.8, edgecolor="black", linewidth=0.6,
+                        color="#BBBBBB" if sample in seen else "#56B4E9")
+                ax.text(before + place + 0.5, rank, str(sample), ha="center", va="center", fontsize=8)
+                seen.add(sample)
+    ranks = range(len(report.draws))
+    ax.set(yticks=ranks, yticklabels=[f"rank {rank}" for rank in ranks], xticks=[])
+    ax.invert_yaxis()
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def losses(curves: dict[str, list[float]], ax=None):
+    """Loss over steps, a line for each name."""
+    ax = ax or plt.subplots(figsize=(8, 3.6), layout="constrained")[1]
+    for (name, values), colour, style in zip(curves.items(), RANKS, ("-", "--", "-.", ":", "-", "--"), strict=False):
+        ax.plot(values, style, color=colour, label=name)
+    ax.set(xlabel="step", ylabel="loss")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax

@@ -1,19 +1,23 @@
 """Controls that redraw a picture and the sentence beside it."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ipywidgets as widgets
 
 from helpers.compare.crossover import SIZES, curves
-from helpers.compare.explain import fit_in_words, ring_in_words, times_in_words
+from helpers.compare.explain import fit_in_words, overlap_in_words, ring_in_words, sampling_in_words, times_in_words
 from helpers.compare.frames import MOST_RANKS as MOST_IN_A_RING
 from helpers.compare.frames import ring_frames
-from helpers.compare.plots import memory_bars, png, ring_frame, times
+from helpers.compare.plots import gantt, memory_bars, png, ring_frame, times, who_draws
 from helpers.compare.table import predicted_vs_measured
-from helpers.facts.network import Link, Network
+from helpers.facts.network import Link, Network, network
+from helpers.facts.sampling import Sampling
 from helpers.facts.specs import CARDS, MODELS, card, model
-from helpers.facts.units import in_unit
+from helpers.facts.units import MiB, in_unit
 from helpers.predict.comm import bytes_sent
 from helpers.predict.memory import RECIPES, recipe, state_by_term
+from helpers.predict.overlap import backward_and_all_reduces
 from helpers.run.launch import launch
 
 MOST_RANKS = 128
@@ -144,3 +148,58 @@ def _stages(model_name: str, recipe_name: str, stage: int, ranks: int, card_name
                for name, number in STAGES.items()}
     return {"ledgers": ledgers, "limit_bytes": limit.memory_bytes, "unit": "GiB",
             "limit_name": f"card, {in_unit(limit.memory_bytes, 'GiB')}"}
+
+
+def overlap_explorer(gigabytes_per_s: int = 100, backward_ms: int = 20, world_size: int = 64, bucket_mib: int = 25,
+                     layer_bytes: int = 436 * 10**6, num_layers: int = 32) -> widgets.VBox:
+    """Links, backward's time, ranks and bucket limit; a predicted step and what of its messages is exposed."""
+    bandwidth, bandwidth_slider = _number("GB/s", gigabytes_per_s, 1, 900)
+    backward, backward_slider = _number("ms a layer", backward_ms, 1, 100)
+    bucket, bucket_slider = _number("bucket MiB", bucket_mib, 1, 20_000)
+    ranks = _choice("ranks", [2, 8, 64, 512, 4096], world_size)
+    picture, words = widgets.Image(format="png", width=900), widgets.HTML()
+
+    def redraw(_=None) -> None:
+        links = network(5e-6, 1e-9 / bandwidth.value)
+        step = backward_and_all_reduces([layer_bytes] * num_layers, [backward.value / 1e3] * num_layers, ranks.value,
+                                        links, bucket.value * MiB, min(bucket.value, 1) * MiB)
+        drawn = png(gantt({"predicted": step}))
+        words.value, picture.value = overlap_in_words(step), drawn
+
+    for control in (bandwidth, backward, bucket, ranks):
+        control.observe(redraw, names="value")
+    redraw()
+    return widgets.VBox([_row(bandwidth, bandwidth_slider), _row(backward, backward_slider),
+                         _row(bucket, bucket_slider), ranks, words, picture])
+
+
+def sampling_explorer(make_loader: Callable, kinds: list[str], num_samples: int = 22, world_size: int = 4,
+                      batch_size: int = 3) -> widgets.VBox:
+    """Samples, ranks, batch and kind of loader; real ranks say what they would draw.
+
+    make_loader(kind, data, batch_size, rank, world_size) gives a DataLoader and what to call before each epoch.
+    """
+    samples, samples_slider = _number("samples", num_samples, 1, 60)
+    ranks, ranks_slider = _number("ranks", world_size, 1, 6)
+    batch, batch_slider = _number("batch", batch_size, 1, 12)
+    kind = _choice("loader", kinds, kinds[0])
+    picture, words = widgets.Image(format="png", width=900), widgets.HTML()
+
+    def redraw(_=None) -> None:
+        report = launch(_what_is_drawn, ranks.value, make_loader, kind.value, samples.value, batch.value).results[0]
+        drawn = png(who_draws(report))
+        words.value, picture.value = sampling_in_words(report), drawn
+
+    for control in (samples, ranks, batch, kind):
+        control.observe(redraw, names="value")
+    redraw()
+    return widgets.VBox([_row(samples, samples_slider), _row(ranks, ranks_slider), _row(batch, batch_slider),
+                         kind, words, picture])
+
+
+def _what_is_drawn(rank: int, world_size: int, make_loader: Callable, kind: str, num_samples: int, batch_size: int,
+                   ) -> Sampling:
+    from helpers.run.sampling import check_sampling
+
+    loader, before_epoch = make_loader(kind, range(num_samples), batch_size, rank, world_size)
+    return check_sampling(loader, before_epoch=before_epoch)

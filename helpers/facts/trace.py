@@ -9,6 +9,7 @@ processes of a machine, so spans of different ranks line up.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -26,3 +27,15 @@ class Span:
 
 
 Trace = list[Span]
+
+
+def exposed_s(trace: Trace, rank: int, kind: str, behind: str) -> float:
+    """Seconds that a rank spends in spans of `kind` while none of `behind` runs there: what nothing hides."""
+    edges = sorted({t for span in trace for t in (span.start, span.end) if span.rank == rank})
+    mine = {name: [(s.start, s.end) for s in trace if (s.rank, s.kind) == (rank, name)] for name in (kind, behind)}
+
+    def runs(name: str, start: float, end: float) -> bool:
+        return any(first <= start and end <= last for first, last in mine[name])
+
+    return sum(end - start for start, end in pairwise(edges)
+               if runs(kind, start, end) and not runs(behind, start, end))

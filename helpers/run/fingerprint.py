@@ -27,6 +27,8 @@ class Difference:
 
     def __str__(self) -> str:
         *odd, most = [_ranks(group) for group in self.groups]
+        if len(odd) > 1 and len(self.groups[-1]) == 1:
+            return f"{self.what}: no two ranks agree"
         verb = "differs" if len(odd) == 1 and odd[0].startswith("rank ") else "differ"
         return f"{self.what}: {'; '.join(odd)} {verb} from {most}"
 

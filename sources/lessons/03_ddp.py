@@ -1,0 +1,508 @@
+# %% [markdown]
+# # 03 Data parallel
+#
+# You will be able to build DDP from nothing, say what a step sends and when, accumulate gradients without paying for it, and prove that your ranks still hold one model.
+#
+# **60 minutes.** Needs lesson 00; lesson 02 helps.
+#
+# [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/03_ddp.ipynb) ·
+# [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/03_ddp.ipynb)
+
+# %% [markdown]
+# ## Setup
+
+# %%
+import importlib.util
+
+if not importlib.util.find_spec("helpers"):  # on Colab
+    get_ipython().run_line_magic(
+        "pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
+
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector
+
+from helpers.compare.plots import gantt, losses
+from helpers.compare.table import Table, predicted_vs_measured
+from helpers.facts.buckets import buckets
+from helpers.facts.network import network
+from helpers.facts.trace import exposed_s
+from helpers.facts.units import GB, MiB
+from helpers.predict.comm import bytes_sent
+from helpers.predict.overlap import backward_and_all_reduces
+from helpers.run.data import regression
+from helpers.run.ddp import DDP, NaiveDDP
+from helpers.run.fingerprint import first_difference
+from helpers.run.launch import launch, warm_up
+from helpers.run.meters import memory, wire
+from helpers.run.models import Padded, mlp, perceptron
+from helpers.run.timeline import timeline
+
+warm_up()
+
+# %% [markdown]
+# ## Question
+#
+# Four ranks train on a quarter of each batch.
+# They add up their gradients, divide by four, and take the same step.
+# Somebody has read that "every rank needs a seed of its own".
+
+# %%
+x, y = regression(100 * 32).tensors
+
+
+def samples(step, rank, world_size):
+    """This rank's part of a step's 32 samples."""
+    size = 32 // world_size
+    start = step * 32 + rank * size
+    return x[start:start + size], y[start:start + size]
+
+
+# %%
+def looks_right(rank, world_size):
+    torch.manual_seed(rank)
+    model = perceptron(16, 32, 32, 4)                       # 1,732 parameters
+    optimizer, curve = torch.optim.SGD(model.parameters(), lr=0.2), []
+    for step in range(100):
+        inputs, targets = samples(step, rank, world_size)
+        loss = mse_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+            parameter.grad.div_(world_size)
+        optimizer.step()
+        curve.append(loss.item())
+    return curve, model
+
+
+run = launch(looks_right, 4)
+axes = losses({f"rank {rank}": curve for rank, (curve, _) in enumerate(run.results)})
+
+# %% [markdown]
+# The picture in words: four noisy lines that fall together, from about 1 to about 0.3.
+# No error, no warning.
+# Is this one model, trained on 32 samples a step?
+#
+# Nothing above answers that.
+# A **fingerprint** does: every rank hashes each of its tensors to 8 bytes, and the hashes are compared.
+
+# %%
+def compared(rank, world_size):
+    _, model = looks_right(rank, world_size)
+    return first_difference(model)
+
+
+print(launch(compared, 4).results[0])
+
+# %% [markdown]
+# Four different models, each trained with the mean of four gradients that belong to four different points.
+# Which of them would you save?
+#
+# ## Idea
+#
+# Data parallel: every rank has the **same** model and **its own** samples.
+# Gradients add up, so the gradient of the whole batch is the mean of the ranks' gradients, and with equal models, equal gradients and equal optimizers, ranks stay equal to the last bit.
+#
+# $$ g = \frac{1}{N}\sum_{r=0}^{N-1} g_r \qquad\text{if every rank has as many samples as the others} $$
+#
+# | symbol | is | unit |
+# |---|---|---|
+# | $N$, $r$ | number of ranks, rank | |
+# | $P$ | parameters of the model; 4 bytes each here | |
+# | $g_r$ | gradient of the mean loss over rank $r$'s samples | |
+# | $K$ | microbatches that are accumulated before a step | |
+
+# %% [markdown]
+# So DDP is two things around an ordinary training loop:
+#
+# 1. at construction, `broadcast` parameters **and buffers** of rank 0: that cures the fault above;
+# 2. after backward, an `all_reduce` of every gradient, and a division by $N$.
+#
+# Each step moves the gradients once, however many samples there are: $2 \cdot 4P\,(N-1)/N$ bytes are sent by each rank.
+# Memory is not saved at all (lesson 01).
+#
+# ## Predict
+#
+# A model of four 512 by 512 matrices, 1,048,576 parameters in fp32, on 4 ranks.
+# How many MB does each rank send in a step?
+
+# %%
+guess = None  # MB
+
+
+# %% [markdown]
+# ## Run
+#
+# `NaiveDDP` is those two things and nothing else.
+# This is the loop that every data-parallel program has; `launch` has done `init_process_group` already.
+
+# %%
+def worker(rank, world_size, wrap):
+    torch.manual_seed(7)
+    ddp = wrap(perceptron(16, 32, 32, 4))                   # broadcasts parameters and buffers
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    for step in range(20):
+        inputs, targets = samples(step, rank, world_size)   # own slice
+        optimizer.zero_grad(set_to_none=True)
+        mse_loss(ddp(inputs), targets).backward()
+        if hasattr(ddp, "sync_grads"):
+            ddp.sync_grads()                                # all_reduce SUM, then div_ by world_size
+        optimizer.step()
+    return parameters_to_vector(ddp.parameters()).detach(), first_difference(ddp)
+
+
+def one_step(rank, world_size):
+    ddp = NaiveDDP(mlp(width=512, depth=4))
+    with wire() as sent:
+        ddp(torch.randn(8, 512)).sum().backward()
+        ddp.sync_grads()
+    return sent.sent
+
+
+sent = {n: launch(one_step, n).results[0] for n in (4, 3, 2)}
+
+# %% [markdown]
+# ## Compare
+
+# %%
+P = 4 * 512**2
+predicted_vs_measured({f"a step of DDP, N = {n}": (bytes_sent("all_reduce", 4 * P, n), sent[n]) for n in sent},
+                      guess=guess, unit="MB")
+
+# %% [markdown]
+# And is it the same training?
+# One process takes all 32 samples; four ranks take 8 each, with our two lines and with PyTorch's own DDP.
+
+# %%
+whole, _ = launch(worker, 1, nn.Sequential).results[0]                # one process, no DDP at all
+rows = []
+for name, wrap in (("our NaiveDDP", NaiveDDP), ("our DDP", DDP), ("PyTorch's DDP", DistributedDataParallel)):
+    vector, difference = launch(worker, 4, wrap).results[0]
+    away = (vector - whole).abs().max() / whole.abs().max()
+    rows.append((name, "yes" if away < 1e-6 else "NO", "yes" if difference is None else str(difference)))
+Table(("after 20 steps on 4 ranks", "one process within 1e-6", "ranks equal to the bit"), tuple(rows))
+
+# %% [markdown]
+# "Equal" needs both columns: near the right answer, and equal to each other.
+#
+# **Mean or sum?**
+# Leave out the division, and each step is $N$ times as long.
+# Here is the loss on all data after 20 steps.
+
+# %%
+def trained(rank, world_size, lr, divide=True, num_steps=20, per_step=32):
+    torch.manual_seed(7)
+    model = perceptron(16, 32, 32, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr)
+    for start in range(0, num_steps * per_step, per_step):
+        mine = slice(start + rank * per_step // world_size, start + (rank + 1) * per_step // world_size)
+        optimizer.zero_grad()
+        mse_loss(model(x[mine]), y[mine]).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+            parameter.grad.div_(world_size if divide else 1)
+        optimizer.step()
+    return f"{mse_loss(model(x), y).item():.2f}"
+
+
+def loss_of(world_size, *args, **kwargs):
+    return launch(trained, world_size, *args, **kwargs).results[0]
+
+
+Table(("20 steps of 32 samples", "loss"), (
+    ("1 process, rate 0.8", loss_of(1, 0.8)), ("4 ranks, mean, rate 0.8", loss_of(4, 0.8)),
+    ("4 ranks, sum, rate 0.8", loss_of(4, 0.8, divide=False)), ("4 ranks, sum, rate 0.2", loss_of(4, 0.2, divide=False))))
+
+# %% [markdown]
+# The sum is the mean with four times the learning rate, and here that diverges.
+# So divide: a rate tuned on one process is then right on four, **as long as the global batch stays the same**.
+#
+# It rarely does.
+# Usually each rank keeps its 8 samples, and the batch grows to 32.
+# Then an epoch has a quarter of the steps, and each mean is less noisy.
+# The *linear scaling rule* multiplies the rate by $N$.
+
+# %%
+Table(("640 samples, once", "loss"), (
+    ("before training", loss_of(1, 0, num_steps=0)),
+    ("1 process, 80 steps of 8, rate 0.05", loss_of(1, 0.05, num_steps=80, per_step=8)),
+    ("4 ranks, 20 steps of 4 x 8, rate 0.05", loss_of(4, 0.05)),
+    ("4 ranks, 20 steps of 4 x 8, rate 0.20", loss_of(4, 0.20))))
+
+# %% [markdown]
+# The same data: with the old rate the four ranks get a fifth of the way, with four times the rate about as far.
+# It is a rule of thumb: it holds while the gradient changes little over four small steps, needs a warm-up of the rate at the start, and fails for very large batches (Goyal et al., section 2).
+#
+# ## Predict
+#
+# Naive DDP waits with all messages until backward is over.
+# But the gradient of the **last** layer is ready first.
+# PyTorch puts gradients into **buckets**, from the last parameter to the first, and sends a bucket as soon as it is full: that is, holds 25 MiB or more; the first one 1 MiB or more, so that sending starts early.
+#
+# Six layers with one 4 MiB matrix each.
+# How many all_reduces is that?
+
+# %%
+guess = None  # all_reduces
+
+
+# %% [markdown]
+# ## Run
+#
+# Two ranks on a machine with two cores: computing and sending compete for them, as they would not on a GPU.
+# So each layer is **padded**: its backward sleeps for 10 ms more, in which the cores are free for messages.
+# Gradients, messages and their times are real.
+
+# %%
+def traced(rank, world_size, wrap, **options):
+    ddp = wrap(nn.Sequential(*(Padded(nn.Linear(1024, 1024, bias=False), str(n), 0.01) for n in range(1, 7))), **options)
+    for _ in range(3):                              # PyTorch forms its buckets anew after the first step
+        with timeline(rank) as spans:
+            ddp(torch.ones(8, 1024)).sum().backward()
+    return spans
+
+
+limits = {"4 MiB": 4 * MiB, "8 MiB": 8 * MiB, "one bucket": float("inf")}
+runs = {name: launch(traced, 2, DDP, bucket_bytes=size, first_bucket_bytes=size) for name, size in limits.items()}
+runs["25 MiB, first 1"] = launch(traced, 2, DDP)
+runs["PyTorch, 25, first 1"] = launch(traced, 2, DistributedDataParallel)
+
+# %% tags=["nbval-ignore-output"]
+axes = gantt({name: run.results[0] for name, run in runs.items()})
+
+# %% [markdown]
+# The picture in words: a pair of rows for each limit, backward above, messages below; layers are numbered in the order of forward, so 6 comes first.
+# With 4 MiB, each layer's message travels while the next layer is computed.
+# With one bucket nothing travels until layer 1 is done.
+# The default lies between: one message of layer 6, then one of all others.
+#
+# ## Compare
+
+# %%
+sizes = [4 * MiB] * 6
+expected = {name: len(buckets(sizes, size, size)) for name, size in limits.items()}
+rows = {name: (expected.get(name, len(buckets(sizes))), sum(span.kind == "all_reduce" for span in run.results[0]))
+        for name, run in reversed(runs.items())}
+predicted_vs_measured(rows, guess=guess, unit="all_reduces")
+
+# %% [markdown]
+# Default: layer 6 closes the first bucket, and the other five hold 20 MiB and leave at the end of backward.
+# On a model of this size, 25 MiB hides next to nothing.
+#
+# What is **exposed**, all_reduce time while no backward runs:
+
+# %% tags=["nbval-ignore-output"]
+Table(("ms, rank 0", "all_reduces", "exposed"), tuple(
+    (name, f"{1e3 * sum(s.duration_s for s in run.results[0] if s.kind == 'all_reduce'):.0f}",
+     f"{1e3 * exposed_s(run.results[0], 0, 'all_reduce', behind='B'):.0f}") for name, run in runs.items()))
+
+# %% [markdown]
+# The last bucket has nothing left to hide behind, so it is always exposed; small buckets make it small.
+# Too small ones cost latency: a message for each bias.
+# That is the whole trade.
+#
+# Without the padding, two ranks on two cores gain little from overlap; a step of our bucketed DDP takes about as long as PyTorch's, and our naive one a little longer: `make bench`.
+#
+# ## Predict
+#
+# Memory is short, so a batch comes in $K = 4$ microbatches, whose gradients accumulate before one step.
+# 2 ranks, $4P$ bytes of gradients.
+# How many times $4P$ does each rank send for the four, if nothing else is done?
+
+# %%
+guess = None  # times 4P
+
+
+# %% [markdown]
+# ## Run
+#
+# Inside `no_sync()` gradients stay on their rank.
+# The next backward outside sends what has accumulated.
+
+# %%
+def accumulate(rank, world_size, saves):
+    torch.manual_seed(7)
+    ddp = DDP(mlp(width=512, depth=4))
+    inputs = torch.randn(world_size, 4, 8, 512)             # by rank, microbatch, sample
+    with wire() as sent:
+        for k in range(4):
+            quiet = ddp.no_sync() if saves and k < 3 else nullcontext()
+            with quiet:
+                (ddp(inputs[rank, k]).mean() / 4).backward()
+    accumulated = parameters_to_vector(p.grad for p in ddp.parameters())
+    ddp.zero_grad()
+    ddp(inputs[rank].flatten(0, 1)).mean().backward()       # the four as one batch
+    whole = parameters_to_vector(p.grad for p in ddp.parameters())
+    return sent.sent / (4 * P), ((accumulated - whole).abs().max() / whole.abs().max()).item() < 1e-6
+
+
+every, saved = (launch(accumulate, 2, saves).results[0] for saves in (False, True))
+
+# %% [markdown]
+# ## Compare
+
+# %%
+predicted_vs_measured({"a sync in each microbatch": (4 * bytes_sent("all_reduce", 1, 2), every[0]),
+                       "no_sync in the first three": (bytes_sent("all_reduce", 1, 2), saved[0])}, guess=guess,
+                      unit="times 4P", notes=(f"Gradient of the big batch within 1e-6: {every[1]}, {saved[1]}.",))
+
+# %% [markdown]
+# The same gradient for a quarter of the bytes: $(K-1)/K$ is saved.
+# Two things must be right.
+# Divide each loss by $K$, since gradients add up.
+# And `no_sync` must be around the **forward** as well, for that is where DDP decides; around `backward` alone it changes nothing, and no message says so.
+#
+# ## Scale it
+#
+# **Memory.**
+# Buckets are a second copy of the gradients: $4P$ bytes more than lesson 01's $16P$, unless gradients live **in** them.
+
+# %%
+def held(rank, world_size, wrap, **options):
+    with memory() as grown:
+        ddp = wrap(mlp(width=1024, depth=10), **options)
+        optimizer = torch.optim.Adam(ddp.parameters())
+        ddp(torch.ones(4, 1024)).sum().backward()
+        optimizer.step()
+    return grown
+
+
+M = 10 * 1024**2
+in_buckets = {name: launch(held, 2, DDP, gradient_as_bucket_view=view).results[0]
+              for name, view in (("ours", False), ("ours, gradient_as_bucket_view", True))}
+predicted_vs_measured({name: (bytes_each * M, in_buckets[name].tensors)
+                       for name, bytes_each in zip(in_buckets, (20, 16), strict=True)}, unit="MiB")
+
+# %% tags=["nbval-ignore-output"]
+torchs = {name: launch(held, 2, DistributedDataParallel, gradient_as_bucket_view=view).results[0]
+          for name, view in (("PyTorch's", False), ("PyTorch's, gradient_as_bucket_view", True))}
+predicted_vs_measured({name: (bytes_each * M, torchs[name].private)
+                       for name, bytes_each in zip(torchs, (20, 16), strict=True)}, unit="MiB")
+
+# %% [markdown]
+# In units of the parameters, $5 \cdot 4P$ and $4 \cdot 4P$.
+# PyTorch's buckets live in C++, so the second table is the kernel's count, which holds a few MiB of other things too.
+#
+# **Will it hide?**
+# A formula for the picture above: 32 layers of 436 MB of bf16 gradients (Llama 3.1 8B), 20 ms of backward each, 64 ranks in a ring of 100 GB/s links.
+# (20 ms is an example; yours depends on GPU and batch.)
+
+# %%
+fast = network(alpha_s=5e-6, beta_s=1 / (100 * GB))
+axes = gantt({"predicted": backward_and_all_reduces([436 * 10**6] * 32, [0.02] * 32, 64, fast)})
+
+# %% [markdown]
+# Only the last bucket sticks out.
+# Now by hand: fewer samples on each rank make backward shorter, but not the messages.
+
+# %% tags=["nbval-ignore-output"]
+from helpers.compare.widgets import overlap_explorer
+
+overlap_explorer()
+
+
+# %% [markdown]
+# ## Break it
+#
+# A model with a branch that is not always taken.
+# First **all** ranks skip it, for two steps.
+
+# %%
+class Branched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk, self.branch = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, inputs, take):
+        hidden = self.trunk(inputs)
+        return self.branch(hidden) if take else hidden
+
+
+def skipped(rank, world_size, who, wrap=DDP, num_steps=2, **options):
+    ddp = wrap(Branched(), **options)
+    for _ in range(num_steps):
+        ddp(torch.ones(2, 8), take=rank not in who).sum().backward()
+    dist.barrier()                                          # as before a checkpoint
+    return [None if p.grad is None else p.grad.abs().sum().item() > 0 for p in ddp.parameters()]
+
+
+# %% tags=["raises-exception"]
+launch(skipped, 2, who={0, 1})
+
+# %% [markdown]
+# An error, but one step late: in the **second** forward, since only then it is certain that nothing more will come.
+# PyTorch's words are longer, and its cause and cure are the same.
+#
+# Now only rank 1 skips it, and goes on to a barrier.
+
+# %% tags=["raises-exception"]
+launch(skipped, 2, who={1}, num_steps=1, timeout_s=2)
+
+# %% [markdown]
+# Nobody raises: rank 0 has sent its bucket and waits for rank 1's, which waits elsewhere.
+# Read the two lines: the ranks are in **different collectives**.
+#
+# `find_unused_parameters=True` looks, in every forward, which parameters the output depends on, and does not wait for the others.
+# It costs a walk through the graph and one more small all_reduce.
+
+# %%
+{f"ranks {who} skip": launch(skipped, 2, who, find_unused_parameters=True).results for who in ({0, 1}, {1})}
+
+# %% [markdown]
+# Does each parameter have a gradient?
+# (PyTorch's DDP gives the same.)
+# If all ranks skip the branch its gradients stay `None`.
+# If one does, the others' gradients are averaged with its zeros, and it gets them too: else its copy of the branch would stay behind.
+#
+# ## Read the helper
+#
+# Open `helpers/run/ddp.py`.
+#
+# 1. In `_ready`, why does the loop over buckets stop at the first one that is not full, even if a later one is?
+# 2. Where is the division by $N$, and why there?
+#
+# <details><summary>Answers</summary>
+# 1. Collectives are matched by their order, so all ranks must start them in one order, whichever gradient happens to be ready first. 2. In <code>_fill</code>, before the sum: each rank divides its own part while it copies it into the bucket, so no second pass is needed, and half-precision sums do not overflow.
+# </details>
+
+# %% [markdown]
+# ## Check yourself
+#
+# **1.** "Our loss curves on all ranks look the same, so DDP works." What would you check instead, and what does each find?
+#
+# <details><summary>Answer</summary>
+# A fingerprint finds ranks that are no longer one model. Equality with one process on the whole batch, for a few steps, finds a wrong mean. Whether ranks see different data, neither tells: lesson 04.
+# </details>
+# <br>
+#
+# **2.** You move from 8 to 16 ranks. What happens to the bytes that each rank sends in a step, and to the time?
+#
+# <details><summary>Answer</summary>
+# From 2 · 7/8 to 2 · 15/16 times the gradients: 7 % more. Messages one after another double, so latency may show with small buckets. (A common misconception is that DDP's traffic of a rank doubles.)
+# </details>
+# <br>
+#
+# **3.** After wrapping, rank 0 loads a checkpoint into `ddp.module`. What do the losses, the gradients and the fingerprint say?
+#
+# <details><summary>Answer</summary>
+# Losses fall, and gradients are equal on all ranks, for they are averaged. The parameters are not: the broadcast was at construction. The fingerprint names the first parameter and rank 0. Load before wrapping, or on all ranks.
+# </details>
+
+# %% [markdown]
+# ## Recap
+#
+# DDP is a broadcast at the start and the mean of all gradients in each step; with equal models that is one process on the whole batch, to rounding.
+# Buckets let gradients travel while backward goes on, $2\cdot 4P(N-1)/N$ bytes however they are cut, and `no_sync` sends them once for $K$ microbatches.
+# Nothing tells you when ranks drift apart, unless you ask.
+#
+# **Pitfalls.** A seed for each rank and no broadcast. A sum that was meant to be a mean. `no_sync` around backward only. A parameter that one rank does not use. Loading, unfreezing or adding parameters after wrapping.
+#
+# **Sources.** Li et al., "PyTorch Distributed", VLDB 2020, section 3. Goyal et al., "Accurate, large minibatch SGD", arXiv:1706.02677, section 2. PyTorch documentation, "Distributed Data Parallel" note. Llama 3, arXiv:2407.21783, table 3.
+#
+# **Exercises:** `exercises/03_ddp/03_ddp.ipynb`.
