@@ -18,6 +18,8 @@ from helpers.run.models import BACKWARD_OF
 NODE = "autograd::engine::evaluate_function"
 ALL_REDUCE = "gloo:all_reduce"
 ORIGIN = "origin of the timeline"
+REST_S = 0.05                   # backward has its sums a moment before gloo's threads close their spans, and a
+                                # profiler that stops in between crashes the process (torch 2.13)
 
 
 @contextmanager
@@ -32,6 +34,7 @@ def timeline(rank: int) -> Iterator[Trace]:
         with record_function(ORIGIN):
             origin_s = time.perf_counter()
         yield trace
+        time.sleep(REST_S)
     events = sorted(profiler.events(), key=lambda event: event.time_range.start)
     began_us = next(event.time_range.start for event in events if event.name == ORIGIN)
     for kind, label, start_us, end_us in (*_backwards(events), *_all_reduces(events)):

@@ -35,7 +35,7 @@ from helpers.facts.trace import exposed_s
 from helpers.facts.units import GB, MiB
 from helpers.predict.comm import bytes_sent
 from helpers.predict.overlap import backward_and_all_reduces
-from helpers.run.data import regression
+from helpers.run.data import part_of_batch, regression
 from helpers.run.ddp import DDP, NaiveDDP
 from helpers.run.fingerprint import first_difference
 from helpers.run.launch import launch, warm_up
@@ -56,31 +56,21 @@ warm_up()
 x, y = regression(100 * 32).tensors
 
 
-def samples(step, rank, world_size):
-    """This rank's part of a step's 32 samples."""
-    size = 32 // world_size
-    start = step * 32 + rank * size
-    return x[start:start + size], y[start:start + size]
-
-
-# %%
 def looks_right(rank, world_size):
     torch.manual_seed(rank)
-    model = perceptron(16, 32, 32, 4)                       # 1,732 parameters
-    optimizer, curve = torch.optim.SGD(model.parameters(), lr=0.2), []
-    for step in range(100):
-        inputs, targets = samples(step, rank, world_size)
-        loss = mse_loss(model(inputs), targets)
-        optimizer.zero_grad()
+    model, mine, curve = perceptron(16, 32, 32, 4), part_of_batch(32, rank, world_size), []
+    for inputs, targets in zip(x.split(32), y.split(32)):
+        loss = mse_loss(model(inputs[mine]), targets[mine])
+        model.zero_grad()
         loss.backward()
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
-            parameter.grad.div_(world_size)
-        optimizer.step()
+            parameter.data -= 0.2 * parameter.grad / world_size
         curve.append(loss.item())
-    return curve, model
+    return curve, first_difference(model)
 
 
+# %%
 run = launch(looks_right, 4)
 axes = losses({f"rank {rank}": curve for rank, (curve, _) in enumerate(run.results)})
 
@@ -93,12 +83,7 @@ axes = losses({f"rank {rank}": curve for rank, (curve, _) in enumerate(run.resul
 # A **fingerprint** does: every rank hashes each of its tensors to 8 bytes, and the hashes are compared.
 
 # %%
-def compared(rank, world_size):
-    _, model = looks_right(rank, world_size)
-    return first_difference(model)
-
-
-print(launch(compared, 4).results[0])
+print(run.results[0][1])
 
 # %% [markdown]
 # Four different models, each trained with the mean of four gradients that belong to four different points.
@@ -143,20 +128,25 @@ guess = None  # MB
 # This is the loop that every data-parallel program has; `launch` has done `init_process_group` already.
 
 # %%
-def worker(rank, world_size, wrap):
+def worker(rank, world_size, wrap, lr=0.05, num_steps=20, batch=32):
     torch.manual_seed(7)
     ddp = wrap(perceptron(16, 32, 32, 4))                   # broadcasts parameters and buffers
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
-    for step in range(20):
-        inputs, targets = samples(step, rank, world_size)   # own slice
+    optimizer = torch.optim.SGD(ddp.parameters(), lr)
+    for step in range(num_steps):
+        offset = step * batch + rank * batch // world_size  # own slice
+        mine = slice(offset, offset + batch // world_size)
         optimizer.zero_grad(set_to_none=True)
-        mse_loss(ddp(inputs), targets).backward()
+        mse_loss(ddp(x[mine]), y[mine]).backward()
         if hasattr(ddp, "sync_grads"):
             ddp.sync_grads()                                # all_reduce SUM, then div_ by world_size
         optimizer.step()
-    return parameters_to_vector(ddp.parameters()).detach(), first_difference(ddp)
+    return parameters_to_vector(ddp.parameters()).detach(), first_difference(ddp), mse_loss(ddp(x), y).item()
 
 
+# %% [markdown]
+# ## Compare
+
+# %%
 def one_step(rank, world_size):
     ddp = NaiveDDP(mlp(width=512, depth=4))
     with wire() as sent:
@@ -165,25 +155,19 @@ def one_step(rank, world_size):
     return sent.sent
 
 
-sent = {n: launch(one_step, n).results[0] for n in (4, 3, 2)}
-
-# %% [markdown]
-# ## Compare
-
-# %%
 P = 4 * 512**2
-predicted_vs_measured({f"a step of DDP, N = {n}": (bytes_sent("all_reduce", 4 * P, n), sent[n]) for n in sent},
-                      guess=guess, unit="MB")
+predicted_vs_measured({f"a step of DDP, N = {n}": (bytes_sent("all_reduce", 4 * P, n), launch(one_step, n).results[0])
+                       for n in (4, 3, 2)}, guess=guess, unit="MB")
 
 # %% [markdown]
 # And is it the same training?
 # One process takes all 32 samples; four ranks take 8 each, with our two lines and with PyTorch's own DDP.
 
 # %%
-whole, _ = launch(worker, 1, nn.Sequential).results[0]                # one process, no DDP at all
+whole, _, _ = launch(worker, 1, nn.Sequential).results[0]                # one process, no DDP at all
 rows = []
 for name, wrap in (("our NaiveDDP", NaiveDDP), ("our DDP", DDP), ("PyTorch's DDP", DistributedDataParallel)):
-    vector, difference = launch(worker, 4, wrap).results[0]
+    vector, difference, _ = launch(worker, 4, wrap).results[0]
     away = (vector - whole).abs().max() / whole.abs().max()
     rows.append((name, "yes" if away < 1e-6 else "NO", "yes" if difference is None else str(difference)))
 Table(("after 20 steps on 4 ranks", "one process within 1e-6", "ranks equal to the bit"), tuple(rows))
@@ -193,52 +177,34 @@ Table(("after 20 steps on 4 ranks", "one process within 1e-6", "ranks equal to t
 #
 # **Mean or sum?**
 # Leave out the division, and each step is $N$ times as long.
-# Here is the loss on all data after 20 steps.
+# And if the batch grows with the number of ranks, should the rate?
+# Here is the loss on all data.
 
 # %%
-def trained(rank, world_size, lr, divide=True, num_steps=20, per_step=32):
-    torch.manual_seed(7)
-    model = perceptron(16, 32, 32, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr)
-    for start in range(0, num_steps * per_step, per_step):
-        mine = slice(start + rank * per_step // world_size, start + (rank + 1) * per_step // world_size)
-        optimizer.zero_grad()
-        mse_loss(model(x[mine]), y[mine]).backward()
-        for parameter in model.parameters():
+class SummedDDP(NaiveDDP):
+    def sync_grads(self):
+        for parameter in self.parameters():
             dist.all_reduce(parameter.grad)
-            parameter.grad.div_(world_size if divide else 1)
-        optimizer.step()
-    return f"{mse_loss(model(x), y).item():.2f}"
 
 
-def loss_of(world_size, *args, **kwargs):
-    return launch(trained, world_size, *args, **kwargs).results[0]
-
-
-Table(("20 steps of 32 samples", "loss"), (
-    ("1 process, rate 0.8", loss_of(1, 0.8)), ("4 ranks, mean, rate 0.8", loss_of(4, 0.8)),
-    ("4 ranks, sum, rate 0.8", loss_of(4, 0.8, divide=False)), ("4 ranks, sum, rate 0.2", loss_of(4, 0.2, divide=False))))
+Table(("", "loss"), tuple((name, f"{launch(worker, n, wrap, lr, steps, batch).results[0][2]:.2f}")
+                          for name, n, wrap, lr, steps, batch in (
+    ("1 process, 20 steps of 32, rate 0.8", 1, nn.Sequential, 0.8, 20, 32),
+    ("4 ranks, mean, 20 steps of 4 x 8, rate 0.8", 4, NaiveDDP, 0.8, 20, 32),
+    ("4 ranks, sum, 20 steps of 4 x 8, rate 0.8", 4, SummedDDP, 0.8, 20, 32),
+    ("1 process, 80 steps of 8, rate 0.05", 1, nn.Sequential, 0.05, 80, 8),
+    ("4 ranks, mean, 20 steps of 4 x 8, rate 0.05", 4, NaiveDDP, 0.05, 20, 32),
+    ("4 ranks, mean, 20 steps of 4 x 8, rate 0.20", 4, NaiveDDP, 0.2, 20, 32))))
 
 # %% [markdown]
 # The sum is the mean with four times the learning rate, and here that diverges.
 # So divide: a rate tuned on one process is then right on four, **as long as the global batch stays the same**.
 #
-# It rarely does.
-# Usually each rank keeps its 8 samples, and the batch grows to 32.
-# Then an epoch has a quarter of the steps, and each mean is less noisy.
-# The *linear scaling rule* multiplies the rate by $N$.
-
-# %%
-Table(("640 samples, once", "loss"), (
-    ("before training", loss_of(1, 0, num_steps=0)),
-    ("1 process, 80 steps of 8, rate 0.05", loss_of(1, 0.05, num_steps=80, per_step=8)),
-    ("4 ranks, 20 steps of 4 x 8, rate 0.05", loss_of(4, 0.05)),
-    ("4 ranks, 20 steps of 4 x 8, rate 0.20", loss_of(4, 0.20))))
+# In the last three rows it grows from 8 to 32, and the same data is a quarter of the steps.
+# With the old rate, four ranks get a fifth of the way that one process gets (the loss was 1.03 at first); with four times the rate, about as far.
+# This *linear scaling rule* is a rule of thumb: it needs a warm-up of the rate, and fails for very large batches (Goyal et al., section 2).
 
 # %% [markdown]
-# The same data: with the old rate the four ranks get a fifth of the way, with four times the rate about as far.
-# It is a rule of thumb: it holds while the gradient changes little over four small steps, needs a warm-up of the rate at the start, and fails for very large batches (Goyal et al., section 2).
-#
 # ## Predict
 #
 # Naive DDP waits with all messages until backward is over.
@@ -275,12 +241,16 @@ runs["PyTorch, 25, first 1"] = launch(traced, 2, DistributedDataParallel)
 
 # %% tags=["nbval-ignore-output"]
 axes = gantt({name: run.results[0] for name, run in runs.items()})
+Table(("ms, rank 0", "all_reduces", "of that exposed"), tuple(
+    (name, f"{1e3 * sum(s.duration_s for s in run.results[0] if s.kind == 'all_reduce'):.0f}",
+     f"{1e3 * exposed_s(run.results[0], 0, 'all_reduce', behind='B'):.0f}") for name, run in runs.items()))
 
 # %% [markdown]
 # The picture in words: a pair of rows for each limit, backward above, messages below; layers are numbered in the order of forward, so 6 comes first.
 # With 4 MiB, each layer's message travels while the next layer is computed.
 # With one bucket nothing travels until layer 1 is done.
 # The default lies between: one message of layer 6, then one of all others.
+# *Exposed* is the time of all_reduces in which no backward runs.
 #
 # ## Compare
 
@@ -293,72 +263,40 @@ predicted_vs_measured(rows, guess=guess, unit="all_reduces")
 
 # %% [markdown]
 # Default: layer 6 closes the first bucket, and the other five hold 20 MiB and leave at the end of backward.
-# On a model of this size, 25 MiB hides next to nothing.
 #
-# What is **exposed**, all_reduce time while no backward runs:
-
-# %% tags=["nbval-ignore-output"]
-Table(("ms, rank 0", "all_reduces", "exposed"), tuple(
-    (name, f"{1e3 * sum(s.duration_s for s in run.results[0] if s.kind == 'all_reduce'):.0f}",
-     f"{1e3 * exposed_s(run.results[0], 0, 'all_reduce', behind='B'):.0f}") for name, run in runs.items()))
-
-# %% [markdown]
 # The last bucket has nothing left to hide behind, so it is always exposed; small buckets make it small.
-# Too small ones cost latency: a message for each bias.
-# That is the whole trade.
+# Too small ones cost latency, a message for each bias.
 #
-# Without the padding, two ranks on two cores gain little from overlap; a step of our bucketed DDP takes about as long as PyTorch's, and our naive one a little longer: `make bench`.
+# (Without padding, ranks that share two cores gain little: `make bench`.)
 #
-# ## Predict
+# ## Scale it
 #
-# Memory is short, so a batch comes in $K = 4$ microbatches, whose gradients accumulate before one step.
-# 2 ranks, $4P$ bytes of gradients.
-# How many times $4P$ does each rank send for the four, if nothing else is done?
-
-# %%
-guess = None  # times 4P
-
-
-# %% [markdown]
-# ## Run
-#
-# Inside `no_sync()` gradients stay on their rank.
-# The next backward outside sends what has accumulated.
+# **Accumulation.**
+# If memory is short, a batch comes in $K = 4$ microbatches, whose gradients accumulate before one step.
+# Each backward would send its $4P$ bytes; before you run the next cell, guess how often they must be sent.
+# Inside `no_sync()` gradients stay on their rank, and the next backward outside sends what has accumulated.
 
 # %%
 def accumulate(rank, world_size, saves):
     torch.manual_seed(7)
-    ddp = DDP(mlp(width=512, depth=4))
-    inputs = torch.randn(world_size, 4, 8, 512)             # by rank, microbatch, sample
+    ddp, inputs = DDP(mlp(width=512, depth=4)), torch.randn(world_size, 4, 8, 512)      # by rank and microbatch
     with wire() as sent:
         for k in range(4):
-            quiet = ddp.no_sync() if saves and k < 3 else nullcontext()
-            with quiet:
+            with ddp.no_sync() if saves and k < 3 else nullcontext():
                 (ddp(inputs[rank, k]).mean() / 4).backward()
-    accumulated = parameters_to_vector(p.grad for p in ddp.parameters())
-    ddp.zero_grad()
-    ddp(inputs[rank].flatten(0, 1)).mean().backward()       # the four as one batch
-    whole = parameters_to_vector(p.grad for p in ddp.parameters())
-    return sent.sent / (4 * P), ((accumulated - whole).abs().max() / whole.abs().max()).item() < 1e-6
+    return sent.sent / (4 * P), parameters_to_vector(p.grad for p in ddp.parameters())
 
 
-every, saved = (launch(accumulate, 2, saves).results[0] for saves in (False, True))
-
-# %% [markdown]
-# ## Compare
-
-# %%
-predicted_vs_measured({"a sync in each microbatch": (4 * bytes_sent("all_reduce", 1, 2), every[0]),
-                       "no_sync in the first three": (bytes_sent("all_reduce", 1, 2), saved[0])}, guess=guess,
-                      unit="times 4P", notes=(f"Gradient of the big batch within 1e-6: {every[1]}, {saved[1]}.",))
+(every, one), (saved, other) = (launch(accumulate, 2, saves).results[0] for saves in (False, True))
+predicted_vs_measured({"a sync in each microbatch": (4 * bytes_sent("all_reduce", 1, 2), every),
+                       "no_sync in the first three": (bytes_sent("all_reduce", 1, 2), saved)}, unit="times 4P",
+                      notes=(f"The same gradient within 1e-6: {(one - other).abs().max() < 1e-6 * one.abs().max()}.",))
 
 # %% [markdown]
 # The same gradient for a quarter of the bytes: $(K-1)/K$ is saved.
 # Two things must be right.
 # Divide each loss by $K$, since gradients add up.
 # And `no_sync` must be around the **forward** as well, for that is where DDP decides; around `backward` alone it changes nothing, and no message says so.
-#
-# ## Scale it
 #
 # **Memory.**
 # Buckets are a second copy of the gradients: $4P$ bytes more than lesson 01's $16P$, unless gradients live **in** them.
@@ -379,15 +317,9 @@ in_buckets = {name: launch(held, 2, DDP, gradient_as_bucket_view=view).results[0
 predicted_vs_measured({name: (bytes_each * M, in_buckets[name].tensors)
                        for name, bytes_each in zip(in_buckets, (20, 16), strict=True)}, unit="MiB")
 
-# %% tags=["nbval-ignore-output"]
-torchs = {name: launch(held, 2, DistributedDataParallel, gradient_as_bucket_view=view).results[0]
-          for name, view in (("PyTorch's", False), ("PyTorch's, gradient_as_bucket_view", True))}
-predicted_vs_measured({name: (bytes_each * M, torchs[name].private)
-                       for name, bytes_each in zip(torchs, (20, 16), strict=True)}, unit="MiB")
-
 # %% [markdown]
 # In units of the parameters, $5 \cdot 4P$ and $4 \cdot 4P$.
-# PyTorch's buckets live in C++, so the second table is the kernel's count, which holds a few MiB of other things too.
+# PyTorch's DDP has the same option and holds as much, but its buckets live in C++: lesson 01 saw them in the kernel's count only.
 #
 # **Will it hide?**
 # A formula for the picture above: 32 layers of 436 MB of bf16 gradients (Llama 3.1 8B), 20 ms of backward each, 64 ranks in a ring of 100 GB/s links.
@@ -398,7 +330,7 @@ fast = network(alpha_s=5e-6, beta_s=1 / (100 * GB))
 axes = gantt({"predicted": backward_and_all_reduces([436 * 10**6] * 32, [0.02] * 32, 64, fast)})
 
 # %% [markdown]
-# Only the last bucket sticks out.
+# The picture in words: 32 short messages, each behind the next layer's backward; only the last sticks out.
 # Now by hand: fewer samples on each rank make backward shorter, but not the messages.
 
 # %% tags=["nbval-ignore-output"]

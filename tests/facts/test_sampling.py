@@ -128,6 +128,11 @@ def test_a_step_in_which_no_rank_has_a_sample_can_be_told_of():
     assert sampling.faults == []
 
 
+def test_more_samples_than_there_are_said_to_be_is_not_told_as_fewer_than_none():
+    """`num_samples` was given too small."""
+    assert "-1" not in str(first_epochs(2, [[0]], [[1]], [[2]]))
+
+
 def test_no_data_is_no_fault():
     sampling = Sampling(0, ([[], []], [[], []]))
     assert sampling.faults == []

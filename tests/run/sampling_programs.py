@@ -66,8 +66,19 @@ class Stream(IterableDataset):
         return iter([mine[place] for place in torch.randperm(len(mine)).tolist()])
 
 
+class CountingStream(Stream):
+    """Shuffles with the number of its epoch, which it counts itself."""
+
+    epoch = 0
+
+    def __iter__(self):
+        order = torch.randperm(len(self.samples), generator=torch.Generator().manual_seed(self.epoch))
+        self.epoch += 1
+        return iter([self.samples[place] for place in order.tolist()])
+
+
 class Drawn(Sampler):
-    """This rank's part of a permutation of 18 samples that is drawn when iteration begins, from `own` if it is given."""
+    """This rank's part of a permutation of 18 samples, drawn when iteration begins; from `own` if it is given."""
 
     def __init__(self, draw, rank: int, world_size: int, own=None):
         self.draw, self.part, self.own = draw, slice(rank, None, world_size), own
@@ -248,11 +259,12 @@ def subset_random_sampler(rank, world_size):
 
 
 def two_workers(rank, world_size):
-    return DataLoader(Numbers(), 4, shuffle=True, num_workers=2), {}
+    return DataLoader(Numbers(), 4, shuffle=True, num_workers=2, multiprocessing_context="fork"), {}
 
 
 def persistent_workers(rank, world_size):
-    return DataLoader(Numbers(), 4, shuffle=True, num_workers=1, persistent_workers=True), {}
+    return DataLoader(Numbers(), 4, shuffle=True, num_workers=1, persistent_workers=True,
+                      multiprocessing_context="fork"), {}
 
 
 def weighted_with_one_seed(rank, world_size):
@@ -307,13 +319,18 @@ def stream(rank, world_size):
 
 
 def stream_with_two_workers(rank, world_size):
-    return DataLoader(Stream(rank, world_size), 2, num_workers=2), {"identify": torch.Tensor.tolist,
-                                                                     "num_samples": 18}
+    return DataLoader(Stream(rank, world_size), 2, num_workers=2, multiprocessing_context="fork"), {
+        "identify": torch.Tensor.tolist, "num_samples": 18}
 
 
 def stream_with_persistent_workers(rank, world_size):
-    return DataLoader(Stream(rank, world_size), 4, num_workers=1, persistent_workers=True), {
+    return DataLoader(Stream(rank, world_size), 4, num_workers=1, persistent_workers=True,
+                      multiprocessing_context="fork"), {
         "identify": torch.Tensor.tolist, "num_samples": 18}
+
+
+def stream_that_counts_its_epochs(rank, world_size):
+    return DataLoader(CountingStream(rank, world_size), 4), {"identify": torch.Tensor.tolist, "num_samples": 18}
 
 
 def stream_that_is_not_split(rank, world_size):
@@ -350,7 +367,8 @@ CASES = {case.__name__: case for case in (
     persistent_workers, weighted_with_one_seed, weighted_with_a_seed_a_rank, replacement_with_a_seed_a_rank,
     python_random, numpy_random, numpy_generator_of_its_own, python_generator_of_its_own, plain_list,
     plain_range_of_batches, augmented, stream, stream_with_two_workers, stream_with_persistent_workers,
-    stream_that_is_not_split, stream_of_unknown_length, cut_by_hand, items_of_each_sample, other_numbers_of_epochs)}
+    stream_that_counts_its_epochs, stream_that_is_not_split, stream_of_unknown_length, cut_by_hand,
+    items_of_each_sample, other_numbers_of_epochs)}
 
 
 def foretold_and_given(rank, world_size, names=tuple(CASES)):
