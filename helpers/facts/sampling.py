@@ -6,8 +6,10 @@ number of steps everywhere, and the next epoch draws them in another order.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+from helpers.facts.errors import BadValue
 
 Draws = list[list[list[int]]]           # of one rank: the samples of each step of each epoch
 
@@ -23,18 +25,23 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """What all ranks draw.  Properties are about the first epoch."""
+class Epoch:
+    """What all ranks draw in one epoch."""
 
     num_samples: int
-    draws: tuple[Draws, ...]            # by rank
+    draws: tuple[list[list[int]], ...]  # by rank: the samples of each step
     may_leave_out: int = 0              # samples that drop_last may leave out on purpose
     items: tuple[list[int], ...] = ()   # by rank: items, such as tokens, in each step; without them, samples count
+
+    def __post_init__(self):
+        if self.num_missing < 0:
+            raise BadValue(f"{len(self._times)} different samples are drawn of {self.num_samples}: is num_samples "
+                           "right?")
 
     @property
     def steps(self) -> list[int]:
         """Number of steps of each rank."""
-        return [len(rank[0]) for rank in self.draws]
+        return [len(rank) for rank in self.draws]
 
     @property
     def num_draws(self) -> int:
@@ -54,8 +61,96 @@ class Sampling:
     @property
     def unique_share(self) -> float:
         """Different samples in a global batch, over samples in it; the mean over all steps."""
-        batches = [self._global_batch(step) for step in range(max(self.steps, default=0))]
-        return sum(len(set(batch)) / len(batch) for batch in batches) / len(batches) if batches else 0.0
+        batches = [batch for step in range(max(self.steps, default=0)) if (batch := self._global_batch(step))]
+        return sum(len(set(batch)) / len(batch) for batch in batches) / len(batches) if batches else 1.0
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [found for look in (self._uneven_steps, self._repeated, self._missing, self._uneven_batches)
+                if (found := look()) is not None]
+
+    @cached_property
+    def _times(self) -> Counter[int]:
+        """How often each sample is drawn."""
+        return sum(self._own, Counter())
+
+    @cached_property
+    def _own(self) -> list[Counter[int]]:
+        return [Counter(index for step in rank for index in step) for rank in self.draws]
+
+    def _global_batch(self, step: int) -> list[int]:
+        return [index for rank in self.draws for index in (rank[step] if step < len(rank) else [])]
+
+    def _uneven_steps(self) -> Finding | None:
+        if len(set(self.steps)) == 1:
+            return None
+        return Finding("uneven steps", f"ranks have {', '.join(map(str, self.steps))} steps, so some will wait for the "
+                       "others for ever. Pad or drop_last in the sampler, or train inside torch's Join")
+
+    def _repeated(self) -> Finding | None:
+        """Samples that several ranks, or one rank several times, draw in an epoch."""
+        own, missing = self._own, count(self.num_missing, "sample is", "samples are") + " never drawn"
+        if not self.num_repeats:
+            return None
+        if self.num_repeats < len(own) and not self.num_missing:
+            return Finding("padding", f"{self.num_repeats} of {self.num_draws} draws repeat a sample, so that all "
+                           "ranks have as many. In an evaluation, count each sample once", harmless=True)
+        if len(own) > 1 and all(rank == self.draws[0] for rank in self.draws):
+            lost = f", and {missing}. Is every rank told that it is rank 0?" if self.num_missing > self.may_leave_out \
+                else ". Use a DistributedSampler"
+            return Finding("same batches", "all ranks draw the same samples in every step, so a global batch has no "
+                           f"more of them than one rank's{lost}")
+        if any(max(one.values(), default=0) > 1 for one in own):
+            return Finding("with replacement", "ranks draw a sample several times themselves, as sampling with "
+                           f"replacement does, and {missing}. An epoch does not cover the data then", harmless=True)
+        if len(own) > 1 and all(one.keys() == own[0].keys() for one in own):
+            return Finding("not split", f"every rank draws all {len(own[0])} samples, each in an order of its own, so "
+                           "an epoch is as many times longer as there are ranks. Use a DistributedSampler")
+        return Finding("overlap", f"{count(self.num_repeats, 'draw repeats', 'draws repeat')} a sample, and {missing}. "
+                       "All ranks must shuffle, and split, with the same seed")
+
+    def _missing(self) -> Finding | None:
+        if not self.num_missing or self.num_repeats:
+            return None
+        if self.num_missing <= self.may_leave_out:
+            return Finding("left out", f"drop_last leaves {count(self.num_missing, 'sample')} out of this epoch",
+                           harmless=True)
+        return Finding("missing", f"{self.num_missing} of {count(self.num_samples, 'sample is', 'samples are')} never "
+                       "drawn. Is the data split twice, or for more ranks than there are?")
+
+    def _uneven_batches(self) -> Finding | None:
+        own = self.items or [[len(step) for step in rank] for rank in self.draws]
+        for step in range(min(self.steps, default=0)):
+            counts = [rank[step] for rank in own]
+            if len(set(counts)) > 1:
+                return Finding("uneven batches", f"in step {step} ranks have {', '.join(map(str, counts))} "
+                               f"{'items' if self.items else 'samples'}, so the mean of their means is not the mean. "
+                               "Weight the loss, as helpers.run.data.global_mean does")
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class Sampling:
+    """What all ranks draw, in one epoch or more.  Counts are about the first one."""
+
+    num_samples: int
+    draws: tuple[Draws, ...]            # by rank
+    may_leave_out: int = 0
+    items: tuple[list[int], ...] = ()   # of the first epoch
+
+    def __post_init__(self):
+        self.epochs  # noqa: B018  wrong numbers are told now
+
+    @cached_property
+    def epochs(self) -> list[Epoch]:
+        together = zip(*self.draws)     # noqa: B905  ranks may have been asked for unlike numbers of epochs
+        first, *later = [Epoch(self.num_samples, draws, self.may_leave_out) for draws in together]
+        return [replace(first, items=self.items), *later]
+
+    def __getattr__(self, name: str):
+        if name in ("steps", "num_draws", "num_missing", "num_repeats", "unique_share"):
+            return getattr(self.epochs[0], name)
+        raise AttributeError(name)
 
     @property
     def faults(self) -> list[Finding]:
@@ -64,75 +159,31 @@ class Sampling:
 
     @property
     def findings(self) -> list[Finding]:
-        return [found for look in (self._uneven_steps, self._shared, self._missing, self._order, self._uneven_batches)
-                if (found := look()) is not None]
+        """Those of the first epoch, those of the order, and what is worse in a later epoch."""
+        first, *later = [epoch.findings for epoch in self.epochs]
+        found = [f for f in first if f.kind != "uneven batches"] + self._order()
+        found += [f for f in first if f.kind == "uneven batches"]
+        for number, findings in enumerate(later, 1):
+            found += [replace(f, words=f"in epoch {number}, {f.words}") for f in findings
+                      if not f.harmless and f.kind not in {known.kind for known in found}]
+        return found
 
-    def __str__(self) -> str:
+    def _order(self) -> list[Finding]:
+        if any(len(rank) < 2 or rank[0] != rank[1] for rank in self.draws) or not self.num_draws:
+            return []
+        flat = [[index for step in rank[0] for index in step] for rank in self.draws]
+        if all(one == sorted(one) for one in flat):
+            return [Finding("not shuffled", "every epoch goes through the samples in their own order", harmless=True)]
+        return [Finding("same order", "epoch 1 repeats the order of epoch 0. A DistributedSampler needs "
+                        "set_epoch(epoch) before each epoch")]
+
+    def __repr__(self) -> str:
         steps = " or ".join(map(str, sorted(set(self.steps))))
-        summary = (f"{self.num_samples} samples, {len(self.draws)} ranks: {steps} steps, {self.num_draws} draws, "
+        summary = (f"{count(self.num_samples, 'sample')}, {count(len(self.draws), 'rank')}: {steps} "
+                   f"{'step' if steps == '1' else 'steps'}, {count(self.num_draws, 'draw')}, "
                    f"{self.unique_share:.1%} of a global batch unique")
         return "\n".join([summary, *(f"  {'note' if f.harmless else 'FAULT'}  {f}" for f in self.findings)])
 
-    __repr__ = __str__
 
-    @cached_property
-    def _times(self) -> Counter[int]:
-        """How often each sample is drawn."""
-        return Counter(index for rank in self.draws for step in rank[0] for index in step)
-
-    def _global_batch(self, step: int) -> list[int]:
-        return [index for rank in self.draws for index in (rank[0][step] if step < len(rank[0]) else [])]
-
-    def _uneven_steps(self) -> Finding | None:
-        if len(set(self.steps)) == 1:
-            return None
-        return Finding("uneven steps", f"ranks have {', '.join(map(str, self.steps))} steps, so some will wait for the "
-                       "others for ever. Pad or drop_last in the sampler, or train inside Join")
-
-    def _shared(self) -> Finding | None:
-        """Samples that several ranks, or one rank several times, draw in an epoch."""
-        own = [Counter(index for step in rank[0] for index in step) for rank in self.draws]
-        if not self.num_repeats:
-            return None
-        if len(own) > 1 and all(one.keys() == own[0].keys() for one in own):
-            return _unsplit(all(rank[0] == self.draws[0][0] for rank in self.draws), len(own[0]))
-        if self.num_repeats < len(own) and not self.num_missing:
-            return Finding("padding", f"{self.num_repeats} of {self.num_draws} draws repeat a sample, so that all "
-                           "ranks have as many. In an evaluation, count each sample once", harmless=True)
-        return Finding("overlap", f"{self.num_repeats} draws repeat a sample that another rank has, and "
-                       f"{self.num_missing} samples are never drawn. Give the sampler of every rank the same seed")
-
-    def _missing(self) -> Finding | None:
-        if not self.num_missing or self.num_repeats:
-            return None
-        if self.num_missing <= self.may_leave_out:
-            return Finding("left out", f"drop_last leaves {self.num_missing} samples out of this epoch", harmless=True)
-        return Finding("missing", f"{self.num_missing} of {self.num_samples} samples are never drawn. "
-                       "Is the data split twice?")
-
-    def _order(self) -> Finding | None:
-        if any(len(rank) < 2 or rank[0] != rank[1] for rank in self.draws):
-            return None
-        flat = [[index for step in rank[0] for index in step] for rank in self.draws]
-        if all(one == sorted(one) for one in flat):
-            return Finding("not shuffled", "every epoch goes through the samples in their own order", harmless=True)
-        return Finding("same order", "epoch 1 repeats the order of epoch 0. Call sampler.set_epoch(epoch) before each "
-                       "epoch")
-
-    def _uneven_batches(self) -> Finding | None:
-        own = self.items or [[len(step) for step in rank[0]] for rank in self.draws]
-        for step in range(min(self.steps)):
-            counts = [rank[step] for rank in own]
-            if len(set(counts)) > 1:
-                return Finding("uneven batches", f"in step {step} ranks have {', '.join(map(str, counts))} "
-                               f"{'items' if self.items else 'samples'}, so the mean of their means is not the mean. "
-                               "Weight the loss: global_mean")
-        return None
-
-
-def _unsplit(alike: bool, num_samples: int) -> Finding:
-    if alike:
-        return Finding("same batches", "all ranks draw the same samples in every step, so a global batch has no more "
-                       "of them than one rank's. Use a DistributedSampler")
-    return Finding("not split", f"every rank draws all {num_samples} samples, each in an order of its own, so an epoch "
-                   "is as many times longer as there are ranks. Use a DistributedSampler")
+def count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

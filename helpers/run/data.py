@@ -6,6 +6,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from helpers.facts.errors import BadValue
+
 
 def regression(num_samples: int, num_features: int = 16, num_targets: int = 4, seed: int = 0) -> TensorDataset:
     """x [num_samples, num_features] and y [num_samples, num_targets]: a random linear map of x, and some noise."""
@@ -32,6 +34,8 @@ def global_mean(loss_sum: Tensor, count: int) -> Tensor:
     After data parallel has taken the mean over ranks, the gradient is that of the mean over
     ALL items: (1/N) sum_r [ N L_r / sum_r n_r ] = sum_r L_r / sum_r n_r.
     """
-    total = torch.tensor(float(count))
+    total = torch.tensor(count, dtype=torch.float64)        # exact up to 2**53 items
     dist.all_reduce(total)
-    return loss_sum * dist.get_world_size() / total
+    if not total > 0:
+        raise BadValue("no rank has an item in this step, so there is no mean")
+    return loss_sum * (dist.get_world_size() / total.item())

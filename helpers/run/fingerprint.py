@@ -4,13 +4,14 @@ Data parallel ranks do the same arithmetic on the same gradients, so they stay e
 last bit.  Equal losses prove nothing; equal fingerprints do.
 
     if difference := first_difference(ddp.module, optimizer):
-        print(difference)       # parameter 2.weight [4, 8]: rank 3 differs from ranks 0, 1, 2
+        print(difference)       # parameter 2.weight: rank 3 differs from ranks 0, 1, 2
 """
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
+import numpy
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -24,24 +25,27 @@ class Difference:
 
     what: str
     groups: tuple[tuple[int, ...], ...]         # of ranks that agree, the smallest group first
+    kinds: tuple[str, ...] = ()                 # of each group, if they differ: shape and dtype, or "none"
 
     def __str__(self) -> str:
-        *odd, most = [_ranks(group) for group in self.groups]
+        *odd, most = map(_ranks, self.groups)
         if len(odd) > 1 and len(self.groups[-1]) == 1:
             return f"{self.what}: no two ranks agree"
-        verb = "differs" if len(odd) == 1 and odd[0].startswith("rank ") else "differ"
-        return f"{self.what}: {'; '.join(odd)} {verb} from {most}"
+        verb = "differs" if len(odd) == 1 and len(self.groups[0]) == 1 else "differ"
+        also = " and from each other" if len(odd) > 1 else ""
+        have = f" ({', '.join(self.kinds[:-1])} instead of {self.kinds[-1]})" if self.kinds else ""
+        return f"{self.what}: {' and '.join(odd)} {verb} from {most}{also}{have}"
 
 
 def fingerprint(module: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict[str, str]:
     """A hash of each parameter, buffer and optimizer state of this rank, and the optimizer's settings; by name."""
     named = {parameter: name for name, parameter in module.named_parameters()}
-    prints = {f"parameter {name} {list(p.shape)}": _digest(p) for p, name in named.items()}
-    prints |= {f"buffer {name} {list(buffer.shape)}": _digest(buffer) for name, buffer in module.named_buffers()}
+    prints = {f"parameter {name}": _print(p) for p, name in named.items()}
+    prints |= {f"buffer {name}": _print(buffer) for name, buffer in module.named_buffers()}
     for number, group in enumerate(optimizer.param_groups if optimizer else ()):
-        prints |= {f"{key} of the optimizer's group {number}": _of(value) for key, value in group.items()
+        prints |= {f"{key} of the optimizer's group {number}": _print(value) for key, value in group.items()
                    if key != "params"}
-        prints |= {f"optimizer's {key} of {named.get(p, 'a parameter that the model has no more')}": _of(value)
+        prints |= {f"optimizer's {key} of {named.get(p, 'a parameter that the model has no more')}": _print(value)
                    for p in group["params"] for key, value in optimizer.state.get(p, {}).items()}
     return prints
 
@@ -51,16 +55,22 @@ def first_difference(module: nn.Module, optimizer: torch.optim.Optimizer | None 
     everyone: list[dict[str, str]] = [{}] * dist.get_world_size()
     dist.all_gather_object(everyone, fingerprint(module, optimizer))
     names = dict.fromkeys(name for prints in everyone for name in prints)       # in order, each once
-    return next((Difference(name, groups) for name in names
-                 if len(groups := _alike([prints.get(name, "missing") for prints in everyone])) > 1), None)
+    return next((_difference(name, [prints.get(name, "none;") for prints in everyone]) for name in names
+                 if len({prints.get(name) for prints in everyone}) > 1), None)
 
 
 def same_randomness() -> tuple[int, ...]:
     """Ranks whose torch generator is in the same state, so that they draw the same dropout masks; () if none are."""
     everyone: list[str] = [""] * dist.get_world_size()
-    dist.all_gather_object(everyone, _digest(torch.get_rng_state()))
+    dist.all_gather_object(everyone, _print(torch.get_rng_state()))
     largest = _alike(everyone)[-1]
     return largest if len(largest) > 1 else ()
+
+
+def _difference(name: str, prints: list[str]) -> Difference:
+    groups = _alike(prints)
+    kinds = tuple(prints[group[0]].rpartition(";")[0] for group in groups)
+    return Difference(name, groups, kinds if len(set(kinds)) > 1 else ())
 
 
 def _alike(prints: list[str]) -> tuple[tuple[int, ...], ...]:
@@ -69,15 +79,20 @@ def _alike(prints: list[str]) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(groups.values(), key=lambda ranks: (len(ranks), -ranks[0])))
 
 
-def _of(value: object) -> str:
-    return _digest(value) if isinstance(value, Tensor) else repr(value)
+def _print(value: object) -> str:
+    """What it is, and a hash of its bytes: -0.0 is not 0.0, and a nan is itself."""
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} values;" + _hash("".join(map(_print, value)).encode())
+    if not isinstance(value, Tensor) or isinstance(value, nn.parameter.UninitializedTensorMixin) or value.is_meta:
+        return f";{value!r}"
+    dense = value.detach().cpu().resolve_conj().resolve_neg()
+    dense = (dense.to_dense() if dense.layout != torch.strided else dense).contiguous().reshape(-1)
+    kind = f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    return f"{kind};{_hash(dense.view(torch.uint8).numpy())}"
 
 
-def _digest(tensor: Tensor) -> str:
-    """Of dtype and bytes, so -0.0 is not 0.0, and a nan is itself."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return hashlib.blake2b(flat.view(torch.uint8).numpy(), digest_size=DIGEST_BYTES,
-                           person=str(tensor.dtype).removeprefix("torch.").encode()).hexdigest()
+def _hash(data: bytes | numpy.ndarray) -> str:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def _ranks(group: tuple[int, ...]) -> str:

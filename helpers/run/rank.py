@@ -41,7 +41,9 @@ LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into 
 def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float,
          queues: dict | None) -> None:
     os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
-    mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers
+    mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers,
+    if sys.platform == "linux":                          # copies of it, as they are under torchrun: a fork server of
+        mp.set_start_method("fork", force=True)          # its own would import torch for seconds
     os.environ[INSIDE] = str(rank)
     numpy.random.seed()                                  # else every rank draws what the fork server would
     threading.Thread(target=_die_with_launcher, args=(home, folder), daemon=True).start()

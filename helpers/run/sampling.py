@@ -1,24 +1,22 @@
 """Which samples will each rank draw?  Ask before training, since no loss curve tells.
 
 Every rank calls `check_sampling(loader)`: it draws the indices that an epoch of
-training would draw, leaves all random generators as they were, and compares ranks.
+training would draw, puts all random generators back, and compares ranks.
 
     report = check_sampling(loader, before_epoch=loader.sampler.set_epoch)
     report.faults           # [] or what is wrong, and how to mend it
 """
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-import numpy
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from helpers.facts.errors import BadValue
 from helpers.facts.sampling import Sampling
+from helpers.run.undisturbed import undisturbed
 
 
 def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Callable[[int], object] | None = None,
@@ -30,72 +28,98 @@ def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Cal
     items_in       how many items, such as tokens, a sample has, if they are what the loss is a mean over
     identify       the numbers of the samples in a batch that the loader gives; for an IterableDataset, or a data set
                    that was cut for this rank other than by a Subset: then all data is loaded
-    num_samples    how many there are, with `identify`; else the data set knows
+    num_samples    how many there are, if the data set does not know
     """
     if num_epochs < 1:
         raise BadValue(f"num_epochs is 1 or more, not {num_epochs}")
     if identify is None and isinstance(loader.dataset, IterableDataset):
         raise BadValue("an IterableDataset has no indices: pass identify=, a function from a batch to sample numbers")
-    with _undisturbed(loader):
-        mine = list(_epochs(loader, num_epochs, before_epoch, identify))
+    cuts, whole = _cuts(loader.dataset) if identify is None else ([], None)
+    with undisturbed(loader):
+        mine = [[_uncut(step, cuts) for step in steps]
+                for steps in _epochs(loader, num_epochs, before_epoch, identify)]
     items = [sum(map(items_in, step)) for step in mine[0]] if items_in else None
-    size = num_samples if identify else _origin(loader.dataset, 0)[1]
-    everyone: list[tuple] = [()] * dist.get_world_size()
-    dist.all_gather_object(everyone, (mine, items, size, _may_drop(loader)))
-    draws, all_items, sizes, may_drop = zip(*everyone, strict=True)
+    draws, all_items, sizes, may_drop = zip(*_of_all((mine, items, num_samples or whole, _may_drop(loader, mine[0]))),
+                                            strict=True)
+    if len({one is None for one in all_items}) > 1:
+        raise BadValue("items_in is for all ranks or for none")
     size = len({i for rank in draws for step in rank[0] for i in step}) if sizes[0] is None else max(sizes)
     return Sampling(size, draws, sum(may_drop), all_items if items_in else ())
 
 
+def _of_all(mine: object) -> list:
+    everyone: list = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, mine)
+    return everyone
+
+
 def _epochs(loader: DataLoader, num_epochs: int, before_epoch: Callable | None, identify: Callable | None,
-            ) -> Iterator[list[list[int]]]:
+            ) -> Iterator[Iterator[list[int]]]:
     for epoch in range(num_epochs):
         if before_epoch is not None:
             before_epoch(epoch)
         if identify is not None:
-            yield [list(map(int, identify(batch))) for batch in loader]
+            yield (list(map(int, identify(batch))) for batch in loader)
         else:
-            yield [[_origin(loader.dataset, int(index))[0] for index in step] for step in _steps(loader)]
+            yield map(_indices, _steps(loader, epoch))
 
 
-def _origin(dataset: Dataset, index: int) -> tuple[int, int]:
-    """Where a sample of a Subset, or of a Subset of one, stands in the whole data set, and how large that is."""
-    while isinstance(dataset, Subset):
-        index = int(dataset.indices[index]) if len(dataset) else index
-        dataset = dataset.dataset
-    return index, len(dataset)
+def _steps(loader: DataLoader, epoch: int) -> Iterator:
+    """The indices of each step, without loading a sample, but drawing random numbers as DataLoader's iterators do."""
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    steps = iter(sampler)
+    if epoch == 0 or not loader.persistent_workers:
+        torch.empty((), dtype=torch.int64).random_(generator=loader.generator)      # a seed for workers
+        if loader.num_workers:
+            steps = iter(sampler)
+    return steps
 
 
-def _steps(loader: DataLoader) -> Iterator[list[int]]:
-    """The indices of each step, without loading a sample."""
-    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)      # the seed of workers: DataLoader's
-    if loader.batch_sampler is None:                                            # iterator draws it first
-        return ([index] for index in loader.sampler)
-    return iter(loader.batch_sampler)
-
-
-def _may_drop(loader: DataLoader) -> int:
-    """The most samples that this rank leaves out of an epoch on purpose."""
-    sampler, batches = getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)
-    last_batch = batches.batch_size - 1 if getattr(batches, "drop_last", False) else 0
-    return last_batch + bool(getattr(sampler, "drop_last", False))
-
-
-@contextmanager
-def _undisturbed(loader: DataLoader) -> Iterator[None]:
-    """Put every random generator, and the sampler's epoch, back to where they were."""
-    samplers = [s for s in (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)) if s is not None]
-    generators = {id(g): g for thing in (loader, *samplers) if (g := getattr(thing, "generator", None)) is not None}
-    states = [(g, g.get_state()) for g in generators.values()]
-    epochs = [(sampler, sampler.epoch) for sampler in samplers if hasattr(sampler, "epoch")]
-    pythons, numpys = random.getstate(), numpy.random.get_state()
+def _indices(step: object) -> list[int]:
     try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        random.setstate(pythons)
-        numpy.random.set_state(numpys)
-        for generator, state in states:
-            generator.set_state(state)
-        for sampler, epoch in epochs:
-            sampler.epoch = epoch
+        indices = torch.as_tensor(step)
+        if indices.is_floating_point() or indices.dim() > 1:
+            raise ValueError
+    except (TypeError, ValueError, RuntimeError):
+        raise BadValue(f"the sampler gives {step!r}, which are no numbers of samples: pass identify=, a function "
+                       "from a batch to sample numbers") from None
+    return indices.reshape(-1).tolist()
+
+
+def _cuts(dataset: Dataset) -> tuple[list[list[int]], int]:
+    """The indices of a Subset, of the Subset that it is cut from, and so on; and how many samples there are in all.
+
+    What all ranks have cut alike is not this rank's part but the data set: a split for training, for instance.
+    """
+    cuts: list[list[int]] = []
+    while isinstance(dataset, Subset):
+        cuts.append([int(index) for index in dataset.indices])
+        dataset = dataset.dataset
+    size, mine = _length(dataset), list(cuts)
+    everyone = _of_all(cuts)
+    while mine and all(theirs[-1:] == mine[-1:] for theirs in everyone):
+        size = len(mine.pop())
+        everyone = [theirs[:-1] for theirs in everyone]
+    return cuts, size
+
+
+def _length(dataset: Dataset) -> int:
+    try:
+        return len(dataset)
+    except TypeError:
+        raise BadValue("the data set has no length: pass identify= and num_samples=") from None
+
+
+def _uncut(step: list[int], cuts: list[list[int]]) -> list[int]:
+    for indices in cuts:
+        step = [indices[index] for index in step]
+    return step
+
+
+def _may_drop(loader: DataLoader, steps: list[list[int]]) -> int:
+    """The most samples that this rank leaves out of an epoch on purpose."""
+    batches = loader.batch_sampler
+    samplers = loader.sampler, getattr(batches, "sampler", None)
+    longest = getattr(batches, "batch_size", None) or max(map(len, steps), default=1)
+    last_batch = longest - 1 if getattr(batches, "drop_last", False) else 0
+    return last_batch + any(getattr(sampler, "drop_last", False) for sampler in samplers)

@@ -1,8 +1,11 @@
 """What is wrong with draws, found in small ones that were written by hand and in random ones that are right."""
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from helpers.facts.errors import BadValue
 from helpers.facts.sampling import Sampling
 
 RIGHT = Sampling(8, ([[[5, 0], [3, 6]], [[1, 4], [6, 0]]],          # of a rank: two epochs, each of two steps
@@ -24,16 +27,17 @@ FAULTS = [
     ("uneven steps", first_epochs(2, [[1, 0]], []), "ranks have 1, 0 steps"),
     ("same batches", first_epochs(4, [[3, 0], [1, 2]], [[3, 0], [1, 2]]), "Use a DistributedSampler"),
     ("not split", first_epochs(4, [[3, 0], [1, 2]], [[1, 3], [2, 0]]), "every rank draws all 4 samples"),
-    ("overlap", first_epochs(4, [[3], [0]], [[0], [2]]), "1 draws repeat a sample that another rank has, and 1 sample"),
+    ("overlap", first_epochs(4, [[3], [0]], [[0], [2]]), "1 draw repeats a sample, and 1 sample is never drawn"),
     ("overlap", first_epochs(4, [[3], [0], [1]], [[2], [3], [1]]), "2 draws repeat"),     # too many for a padding
     ("missing", first_epochs(9, [[3], [0]], [[2], [7]]), "5 of 9 samples are never drawn"),
     ("missing", first_epochs(6, [[3], [0]], [[2], [5]], may_leave_out=1), "2 of 6 samples are never drawn"),
-    ("same order", Sampling(4, ([[[3], [0]]] * 2, [[[2], [1]]] * 2)), "sampler.set_epoch(epoch)"),
+    ("same order", Sampling(4, ([[[3], [0]]] * 2, [[[2], [1]]] * 2)), "set_epoch(epoch)"),
     ("uneven batches", first_epochs(5, [[3, 0], [1]], [[2], [4]]), "in step 0 ranks have 2, 1 samples"),
     ("uneven batches", first_epochs(7, [[3, 0], [1]], [[2, 6], [4, 5]]), "in step 1 ranks have 1, 2 samples"),
     ("uneven batches", first_epochs(4, [[3], [0]], [[2], [1]], items=([7, 9], [7, 4])), "step 1 ranks have 9, 4 items"),
 ]
 NOTES = [
+    ("with replacement", first_epochs(4, [[2], [2]], [[3], [1]]), "1 sample is never drawn"),
     ("padding", first_epochs(3, [[2], [0]], [[1], [2]]), "1 of 4 draws repeat a sample"),
     ("padding", first_epochs(2, [[0]], [[1]], [[0]], [[1]], [[0]]), "3 of 5 draws repeat"),
     ("left out", first_epochs(6, [[3], [0]], [[2], [5]], may_leave_out=2), "leaves 2 samples out"),
@@ -96,7 +100,7 @@ def test_on_one_rank_a_repeat_is_not_another_ranks():
 
 
 def test_a_repeat_of_a_ranks_own_sample_is_not_another_ranks():
-    assert "1 draws repeat a sample that another rank has" not in str(first_epochs(4, [[2], [2]], [[3], [1]]))
+    assert "another rank" not in str(first_epochs(4, [[2], [2]], [[3], [1]]))
 
 
 #            sampling                                                      steps draws missing repeats  unique share
@@ -108,8 +112,8 @@ VALUES = [
     (first_epochs(4, [[3, 0], [1]], [[0, 2], [1]]),                       [2, 2], 6, 0, 2, (3 / 4 + 1 / 2) / 2),
     (first_epochs(9, [[3, 3], [1]], [[0, 2]]),                            [2, 1], 5, 5, 1, (3 / 4 + 1) / 2),
     (first_epochs(2, [[1]], [[0]], [[1]]),                             [1, 1, 1], 3, 0, 1, 2 / 3),
-    (first_epochs(0, [], []),                                             [0, 0], 0, 0, 0, 0.0),
-    (first_epochs(3, [], []),                                             [0, 0], 0, 3, 0, 0.0),
+    (first_epochs(0, [], []),                                             [0, 0], 0, 0, 0, 1.0),
+    (first_epochs(3, [], []),                                             [0, 0], 0, 3, 0, 1.0),
     (first_epochs(3, [[0, 1, 2]], []),                                    [1, 0], 3, 0, 0, 1.0),
 ]
 
@@ -130,7 +134,8 @@ def test_a_step_in_which_no_rank_has_a_sample_can_be_told_of():
 
 def test_more_samples_than_there_are_said_to_be_is_not_told_as_fewer_than_none():
     """`num_samples` was given too small."""
-    assert "-1" not in str(first_epochs(2, [[0]], [[1]], [[2]]))
+    with pytest.raises(BadValue, match="3 different samples are drawn of 2"):
+        first_epochs(2, [[0]], [[1]], [[2]])
 
 
 def test_no_data_is_no_fault():
@@ -142,10 +147,11 @@ def test_no_data_is_no_fault():
 def test_the_report_prints_counts_then_faults_and_notes():
     sampling = Sampling(3, ([[[2, 0]]] * 2, [[[1, 2]]] * 2))
     assert str(sampling) == repr(sampling) == (
-        "3 samples, 2 ranks: 1 steps, 4 draws, 75.0% of a global batch unique\n"
+        "3 samples, 2 ranks: 1 step, 4 draws, 75.0% of a global batch unique\n"
         "  note  padding: 1 of 4 draws repeat a sample, so that all ranks have as many. In an evaluation, count each "
         "sample once\n"
-        "  FAULT  same order: epoch 1 repeats the order of epoch 0. Call sampler.set_epoch(epoch) before each epoch")
+        "  FAULT  same order: epoch 1 repeats the order of epoch 0. A DistributedSampler needs set_epoch(epoch) "
+        "before each epoch")
 
 
 def test_the_report_tells_unlike_numbers_of_steps():
@@ -188,6 +194,7 @@ def test_a_sample_replaced_by_another_ranks_is_found(sampling, data):
     step = data.draw(st.integers(0, sampling.steps[robbed] - 1))
     place = data.draw(st.integers(0, len(sampling.draws[robbed][0][step]) - 1))
     sampling.draws[robbed][0][step][place] = sampling.draws[other][0][-1][-1]
+    sampling = replace(sampling)                # count anew
     assert sampling.faults != []
     assert (sampling.num_missing, sampling.num_repeats) == (1, 1)
 

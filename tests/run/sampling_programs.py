@@ -259,7 +259,7 @@ def subset_random_sampler(rank, world_size):
 
 
 def two_workers(rank, world_size):
-    return DataLoader(Numbers(), 4, shuffle=True, num_workers=2, multiprocessing_context="fork"), {}
+    return DataLoader(Numbers(), 4, shuffle=True, num_workers=2), {}
 
 
 def persistent_workers(rank, world_size):
