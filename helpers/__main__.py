@@ -2,11 +2,20 @@
 
     python -m helpers doctor         what is wrong with the environment, and how to mend it
     python -m helpers collectives    one algorithm on queues, on gloo and on a virtual clock, every byte counted
+    python -m helpers ddp-demo       a few steps of DDP: spread of the parameters, gradients against one process
+    python -m helpers ddp            one process, our DDP and PyTorch's, trained side by side
+
+The last two also run under torchrun: torchrun --nproc-per-node 2 -m helpers ddp-demo
 """
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+
+from helpers.facts.errors import CourseError
+
+DEMO_FILE = Path("outputs/ddp-demo.json")
 
 
 def main() -> int:
@@ -19,8 +28,27 @@ def main() -> int:
     collectives.add_argument("--num-elements", type=int, default=64, help="float32 numbers on each rank (default 64)")
     collectives.add_argument("--source", type=int, default=0, help="rank that broadcasts (default 0)")
     collectives.set_defaults(run=_collectives)
+    _add_ddp(commands)
     options = parser.parse_args()
-    return options.run(options)
+    try:
+        return options.run(options)
+    except CourseError as error:
+        print(error)
+        return 2
+
+
+def _add_ddp(commands: argparse._SubParsersAction) -> None:
+    demo = commands.add_parser("ddp-demo", help="train with DDP and write what came of it")
+    demo.add_argument("--backend", default="gloo", help="of torch.distributed; only gloo runs on CPUs (default gloo)")
+    demo.add_argument("--no-write", action="store_true", help=f"do not write {DEMO_FILE}")
+    demo.set_defaults(run=_ddp_demo)
+    ddp = commands.add_parser("ddp", help="hold DDP against one process")
+    ddp.set_defaults(run=_ddp)
+    for command, world_size, num_steps, seed in ((demo, 2, 6, 0), (ddp, 4, 20, 7)):
+        command.add_argument("--world-size", type=int, help=f"ranks (default {world_size}, or torchrun's)")
+        command.add_argument("--num-steps", type=int, default=num_steps, help=f"(default {num_steps})")
+        command.add_argument("--batch-size", type=int, default=8, help="samples on each rank (default 8)")
+        command.add_argument("--seed", type=int, default=seed, help=f"(default {seed})")
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -33,13 +61,29 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _collectives(options: argparse.Namespace) -> int:
     from helpers.compare.transports import three_transports
-    from helpers.facts.errors import CourseError
 
-    try:
-        print(three_transports(options.world_size, options.num_elements, options.source))
-    except CourseError as error:
-        print(error)
-        return 2
+    print(three_transports(options.world_size, options.num_elements, options.source))
+    return 0
+
+
+def _ddp_demo(options: argparse.Namespace) -> int:
+    from helpers.compare.demo import ddp_demo, demo_table, write
+
+    outcome = ddp_demo(options.world_size, options.num_steps, options.batch_size, options.seed, options.backend)
+    if outcome is not None:
+        print(demo_table(outcome))
+        if not options.no_write:
+            write(outcome, DEMO_FILE)
+            print(f"written to {DEMO_FILE}")
+    return 0
+
+
+def _ddp(options: argparse.Namespace) -> int:
+    from helpers.compare.demo import one_process_against_ddp
+
+    table = one_process_against_ddp(options.world_size, options.num_steps, options.batch_size, options.seed)
+    if table is not None:
+        print(table)
     return 0
 
 
