@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -54,6 +54,10 @@ def unseen(check: Callable[..., float]) -> Callable[..., float]:
             return 0.0
 
     return softly
+
+
+def first_wrong(wrongs: Iterable[str | None]) -> str | None:
+    return next((wrong for wrong in wrongs if wrong is not None), None)
 
 
 def number_verdict(points: float, what: str, value: object, right: float, mistakes: dict[str, float]) -> Verdict:
