@@ -171,9 +171,10 @@ class Sampling:
     def _order(self) -> list[Finding]:
         if any(len(rank) < 2 or rank[0] != rank[1] for rank in self.draws) or not self.num_draws:
             return []
-        last = -1 if self.num_repeats else None                 # padding begins the order anew
-        flat = [[index for step in rank[0] for index in step][:last] for rank in self.draws]
-        if all(one == sorted(one) for one in flat):
+        flat = [[index for step in rank[0] for index in step] for rank in self.draws]
+        dealt = [index for turn in zip(*flat, strict=False) for index in turn]          # one to each rank in turn
+        unpadded = dealt[:len(dealt) - self.num_repeats]
+        if all(one == sorted(one) for one in flat) or unpadded == sorted(unpadded):
             return [Finding("not shuffled", "every epoch goes through the samples in their own order", harmless=True)]
         return [Finding("same order", "epoch 1 repeats the order of epoch 0. A DistributedSampler needs "
                         "set_epoch(epoch) before each epoch")]
