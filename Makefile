@@ -74,6 +74,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.launch
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.ring
+	$(BIN)/python -m benchmarks.ddp
 
 clean:
 	rm -rf $(VENV) build *.egg-info

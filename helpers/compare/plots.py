@@ -145,17 +145,19 @@ LANES = {"B": ("backward", "#56B4E9"), "all_reduce": ("all_reduce", "#E69F00")}
 
 def gantt(traces: dict[str, Trace], ax=None):
     """Each trace from its own start: for each of its ranks, a row for each kind of span, with its label in each box."""
-    rows = [(name, rank, kind, trace) for name, trace in traces.items() for rank in sorted({s.rank for s in trace})
+    pairs = [(name, rank, trace) for name, trace in traces.items() for rank in sorted({s.rank for s in trace})]
+    several = len(pairs) > len(traces)
+    rows = [(f"{name}, rank {rank}" if several else name, rank, kind, trace) for name, rank, trace in pairs
             for kind in LANES if any((s.rank, s.kind) == (rank, kind) for s in trace)]
     ax = ax or plt.subplots(figsize=(10, 1.1 + 0.36 * len(rows)), layout="constrained")[1]
-    for row, (_, rank, kind, trace) in enumerate(rows):
+    places = [row + 0.4 * sum(rows[k][:2] != rows[k - 1][:2] for k in range(1, row + 1)) for row in range(len(rows))]
+    for place, (_, rank, kind, trace) in zip(places, rows, strict=True):
         start, (_, colour) = min(span.start for span in trace), LANES[kind]
         for span in (s for s in trace if (s.rank, s.kind) == (rank, kind)):
             left, width = 1e3 * (span.start - start), 1e3 * span.duration_s
-            ax.barh(row, width, left=left, height=0.78, color=colour, edgecolor="black", linewidth=0.6)
-            ax.text(left + width / 2, row, span.label, ha="center", va="center", fontsize=7, clip_on=True)
-    ax.set(yticks=range(len(rows)), xlabel="ms",
-           yticklabels=[f"{name}, rank {rank}: {LANES[kind][0]}" for name, rank, kind, _ in rows])
+            ax.barh(place, width, left=left, height=0.82, color=colour, edgecolor="black", linewidth=0.6)
+            ax.text(left + width / 2, place, span.label, ha="center", va="center", fontsize=7, clip_on=True)
+    ax.set(yticks=places, xlabel="ms", yticklabels=[f"{name}: {LANES[kind][0]}" for name, _, kind, _ in rows])
     ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -25,8 +25,9 @@ def buckets(sizes_bytes: Sequence[int], bucket_bytes: float = BUCKET_BYTES,
     bucket_bytes        0: every parameter is a bucket; infinity: all are one
     first_bucket_bytes  limit of the first bucket; never above `bucket_bytes`
     """
-    if not bucket_bytes >= 0 or not first_bucket_bytes >= 0:
-        raise BadValue(f"a bucket holds 0 bytes or more, not {min(bucket_bytes, first_bucket_bytes)!r}")
+    for limit in (bucket_bytes, first_bucket_bytes):
+        if not limit >= 0:
+            raise BadValue(f"a bucket holds 0 bytes or more, not {limit!r}")
     filled: list[list[int]] = []
     limit, held = min(first_bucket_bytes, bucket_bytes), float("inf")
     for index in reversed(range(len(sizes_bytes))):

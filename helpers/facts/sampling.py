@@ -84,8 +84,10 @@ class Epoch:
     def _uneven_steps(self) -> Finding | None:
         if len(set(self.steps)) == 1:
             return None
+        cure = "Give all ranks one batch size" if len({one.total() for one in self._own}) == 1 else \
+            "Pad or drop_last in the sampler, or train inside torch's Join"
         return Finding("uneven steps", f"ranks have {', '.join(map(str, self.steps))} steps, so some will wait for the "
-                       "others for ever. Pad or drop_last in the sampler, or train inside torch's Join")
+                       f"others for ever. {cure}")
 
     def _repeated(self) -> Finding | None:
         """Samples that several ranks, or one rank several times, draw in an epoch."""

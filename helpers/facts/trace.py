@@ -29,6 +29,11 @@ class Span:
 Trace = list[Span]
 
 
+def duration_s(trace: Trace) -> float:
+    """From the first start to the last end."""
+    return max(span.end for span in trace) - min(span.start for span in trace)
+
+
 def exposed_s(trace: Trace, rank: int, kind: str, behind: str) -> float:
     """Seconds that a rank spends in spans of `kind` while none of `behind` runs there: what nothing hides."""
     edges = sorted({t for span in trace for t in (span.start, span.end) if span.rank == rank})

@@ -1,6 +1,8 @@
 """Start equal: all ranks get the model of rank 0."""
 from __future__ import annotations
 
+import itertools
+
 import torch.distributed as dist
 from torch import nn
 
@@ -16,8 +18,9 @@ def broadcast_state(module: nn.Module) -> None:
 
 def _same_shapes(module: nn.Module) -> None:
     """A broadcast between different shapes would end the process, or fill a tensor with another one's numbers."""
-    named = [*module.named_parameters(), *module.named_buffers()]
-    mine = [(name, tuple(tensor.shape), str(tensor.dtype), tensor.requires_grad) for name, tensor in named]
+    mine = [(name, f"{list(p.shape)} of {p.dtype}{'' if p.requires_grad else ', frozen'}")
+            for name, p in module.named_parameters()]
+    mine += [(name, f"{list(buffer.shape)} of {buffer.dtype}, a buffer") for name, buffer in module.named_buffers()]
     models: list[list] = [None] * dist.get_world_size()
     dist.all_gather_object(models, mine)
     for rank, theirs in enumerate(models):
@@ -25,8 +28,12 @@ def _same_shapes(module: nn.Module) -> None:
             raise BadValue(f"rank {rank} has another model than rank 0: " + _first_unlike(models[0], theirs))
 
 
-def _first_unlike(first: list[tuple], other: list[tuple]) -> str:
-    one, two = next((pair for pair in zip(first, other) if pair[0] != pair[1]), (None, None))    # noqa: B905
-    if one is None:
-        return f"{len(other)} tensors instead of {len(first)}"
-    return f"{two[0]!r} {list(two[1])} of {two[2]} where rank 0 has {one[0]!r} {list(one[1])} of {one[2]}"
+def _first_unlike(first: list[tuple[str, str]], other: list[tuple[str, str]]) -> str:
+    for one, two in itertools.zip_longest(first, other):
+        if one != two:
+            return f"{_said(two)} where rank 0 has {_said(one)}"
+    raise AssertionError("they are alike")
+
+
+def _said(tensor: tuple[str, str] | None) -> str:
+    return "no more tensors" if tensor is None else f"{tensor[0]!r} {tensor[1]}"

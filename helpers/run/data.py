@@ -1,10 +1,12 @@
 """Data that is the same on every machine, and the loss of a batch that ranks share unequally."""
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils.data import TensorDataset
+from torch.utils.data import IterableDataset, TensorDataset, get_worker_info
 
 from helpers.facts.errors import BadValue
 
@@ -16,6 +18,16 @@ def regression(num_samples: int, num_features: int = 16, num_targets: int = 4, s
     weight = torch.randn(num_features, num_targets, generator=generator)
     noise = torch.randn(num_samples, num_targets, generator=generator)
     return TensorDataset(x, x @ weight / num_features**0.5 + 0.1 * noise)
+
+
+class Stream(IterableDataset):
+    """The numbers that `pick(worker)` gives; `worker` has `id` and `num_workers`, or is None if there are none."""
+
+    def __init__(self, pick: Callable[[object], Iterable[int]]):
+        self.pick = pick
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.pick(get_worker_info()))
 
 
 def part_of_batch(num_samples: int, rank: int, world_size: int) -> slice:

@@ -62,7 +62,8 @@ class DDP(nn.Module):
     module                   gets the parameters and buffers of rank 0
     bucket_bytes             limit of a bucket, and of the first one
     gradient_as_bucket_view  gradients live in the buckets, which saves one copy of them
-    find_unused_parameters   look, in each forward, for parameters that will get no gradient
+    find_unused_parameters   look, in each forward, for parameters that no part of the output depends on; then the loss
+                             must use all of the output (torch's own takes what it does not use for unused, too)
     broadcast_buffers        before a forward, give all ranks the buffers of rank 0
 
     Raises RuntimeError in the forward after a backward that left a parameter without gradient.
@@ -83,7 +84,8 @@ class DDP(nn.Module):
         self._bucket_of = {p: bucket for bucket in self._buckets for p in bucket.views}
         self._sync, self._sync_buffers = True, True
         self._armed = False                     # the coming backward is to sync
-        self._unused: set[nn.Parameter] = set()
+        self._unused: set[nn.Parameter] = set()         # those that the coming backward will not reach
+        self._used: set[nn.Parameter] = set()           # those that got a gradient since the last sync
         for parameter in self._names:
             parameter.register_post_accumulate_grad_hook(self._ready)
 
@@ -111,9 +113,13 @@ class DDP(nn.Module):
 
     def _ready(self, parameter: nn.Parameter) -> None:
         """Autograd calls this when `parameter.grad` is complete."""
+        self._used.add(parameter)
         if not self._armed:
             return
-        for unused in self._unused - {parameter}:
+        if parameter in self._unused:
+            raise RuntimeError(f"{self._names[parameter]!r} gets a gradient, but not through what forward returned: "
+                               "use it inside forward, or leave out find_unused_parameters.")
+        for unused in self._unused:
             self._fill(unused)
         self._fill(parameter)
         for bucket in self._buckets:            # in one order on all ranks, whichever is full first
@@ -144,7 +150,7 @@ class DDP(nn.Module):
                 if parameter in used:
                     self._take(parameter, view)
             bucket.waiting_for, bucket.work = set(bucket.views), None
-        self._armed, self._unused = False, set()
+        self._armed, self._unused, self._used = False, set(), set()
 
     def _take(self, parameter: nn.Parameter, view: Tensor) -> None:
         if self.gradient_as_bucket_view:
@@ -156,7 +162,7 @@ class DDP(nn.Module):
 
     def _used_anywhere(self) -> set[nn.Parameter]:
         """Others keep the gradient that they have, or None."""
-        used = torch.tensor([parameter not in self._unused for parameter in self._names], dtype=torch.int32)
+        used = torch.tensor([parameter in self._used for parameter in self._names], dtype=torch.int32)
         dist.all_reduce(used)
         return {parameter for parameter, ranks in zip(self._names, used.tolist(), strict=True) if ranks}
 
@@ -164,9 +170,10 @@ class DDP(nn.Module):
         return self._armed and any(len(bucket.waiting_for) < len(bucket.views) for bucket in self._buckets)
 
     def _unfinished_words(self) -> str:
-        missing = [repr(name) for p, name in self._names.items() if p in self._bucket_of[p].waiting_for]
-        return ("the backward before this forward gave no gradient to " + ", ".join(missing) + ", so not all buckets "
-                "were sent. Use all parameters in the loss, or pass find_unused_parameters=True.")
+        missing = ", ".join(repr(name) for p, name in self._names.items() if p in self._bucket_of[p].waiting_for)
+        cure = "Leave out what the loss does not use of forward's output." if self.find_unused_parameters else \
+            "Use all parameters in the loss, or pass find_unused_parameters=True."
+        return f"the backward before this forward gave no gradient to {missing}, so not all buckets were sent. {cure}"
 
 
 def _in_buckets(parameters: list[nn.Parameter], bucket_bytes: float, first_bucket_bytes: float,

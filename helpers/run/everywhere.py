@@ -8,6 +8,7 @@ Source: torchrun's documentation, torch.distributed.is_torchelastic_launched.
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,8 @@ def everywhere(program: Callable, world_size: int | None, default: int, *args) -
     """
     if not dist.is_torchelastic_launched():
         return launch(program, default if world_size is None else world_size, *args).results
-    torch.set_num_threads(1)                            # ranks share the machine's few cores
+    importlib.import_module("torch._dynamo")            # an optimizer would, and then keep the group beyond its end,
+    torch.set_num_threads(1)                            # so that the process can abort when it exits (torch 2.13)
     dist.init_process_group("gloo")
     try:
         if world_size not in (None, dist.get_world_size()):

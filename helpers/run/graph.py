@@ -1,15 +1,15 @@
 """Walk the graph that a forward has left for backward."""
 from __future__ import annotations
 
-import torch
-from torch import nn
-from torch.utils._pytree import tree_leaves
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from torch import Tensor, nn
 
 
 def parameters_behind(output: object) -> set[nn.Parameter]:
     """The parameters that a backward from `output`, a tensor or any nesting of them, will give a gradient."""
-    ahead = [leaf.grad_fn for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)]
-    seen, found = set(), set()
+    ahead, seen, found = [tensor.grad_fn for tensor in _tensors(output)], set(), set()
     while ahead:
         function = ahead.pop()
         if function is None or function in seen:
@@ -19,3 +19,15 @@ def parameters_behind(output: object) -> set[nn.Parameter]:
             found.add(function.variable)
         ahead += [following for following, _ in function.next_functions]
     return found
+
+
+def _tensors(output: object) -> Iterator[Tensor]:
+    if isinstance(output, Tensor):
+        yield output
+    elif isinstance(output, Mapping):
+        yield from _tensors(list(output.values()))
+    elif isinstance(output, (list, tuple)):
+        for part in output:
+            yield from _tensors(part)
+    elif is_dataclass(output):
+        yield from _tensors([getattr(output, field.name) for field in fields(output)])

@@ -5,6 +5,7 @@ as those of PyTorch's DDP, and when gloo's own threads are done with them.
 """
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +51,7 @@ def _backwards(events: list[FunctionEvent]) -> Iterator[tuple[str, str, float, f
     """From the start of a layer's padding to the end of autograd's last work before the next layer's."""
     starts = [event for event in events if event.name.startswith(BACKWARD_OF)]
     worked_until = [event.time_range.end for event in events if event.name.startswith(NODE)]
-    for event, following in zip(starts, [*starts[1:], None], strict=True):
+    for event, following in itertools.pairwise([*starts, None]):
         before = following.time_range.start if following else float("inf")
         end = max([event.time_range.end, *(end for end in worked_until if end < before)])
         yield "B", event.name.removeprefix(BACKWARD_OF), event.time_range.start, end

@@ -3,7 +3,7 @@
 #
 # You will be able to say, before training starts, which samples each rank will see, find the faults that no loss curve shows, and take means over ranks that are right.
 #
-# **60 minutes.** Needs lesson 03.
+# **75 minutes.** Needs lesson 03. A good place for a break is before "Scale it".
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/04_data_sharding.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/04_data_sharding.ipynb)
@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset
 from helpers.compare.plots import losses, who_draws
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.predict.sampling import drawn
-from helpers.run.data import global_mean, regression
+from helpers.run.data import Stream, global_mean, regression
 from helpers.run.ddp import DDP
 from helpers.run.fingerprint import first_difference, same_randomness
 from helpers.run.launch import launch, warm_up
@@ -43,17 +43,20 @@ warm_up()
 # %% [markdown]
 # ## Question
 #
-# A training script with DDP, correct in every line but one: it makes its loader as a script for one process does.
-# Here are three loaders that people write, and a right one.
+# Training scripts with DDP, correct in every line but one: how they make their loaders.
+# Three are such as people write, and the last is right.
+#
+# A `DistributedSampler` gives each rank indices of its own.
+# `set_epoch(n)` tells it to shuffle anew; more on that below.
 
 # %%
 def make_loader(kind, data, batch_size, rank, world_size):
-    """A loader, and what the training loop calls at the start of each epoch."""
-    seed = rank if "seed + rank" in kind else 0
-    if kind.startswith("no sampler"):
-        torch.manual_seed(seed)
-        return DataLoader(data, batch_size, shuffle=True), None
-    sampler = DistributedSampler(data, world_size, rank, seed=seed)
+    """A loader, and what the training loop calls with the number of each epoch."""
+    seed = rank if kind in ("no sampler, seed + rank", "sampler, seed + rank") else 0
+    if kind in ("no sampler, one seed", "no sampler, seed + rank"):
+        torch.manual_seed(seed)                         # shuffle=True draws from torch's generator
+        return DataLoader(data, batch_size, shuffle=True), lambda epoch: None
+    sampler = DistributedSampler(data, num_replicas=world_size, rank=rank, seed=seed)
     return DataLoader(data, batch_size, sampler=sampler), sampler.set_epoch
 
 
@@ -63,39 +66,51 @@ KINDS = ["no sampler, one seed", "no sampler, seed + rank", "sampler, seed + ran
 # %%
 def train(rank, world_size, kind):
     torch.manual_seed(7)
-    loader, _ = make_loader(kind, regression(1003), 8, rank, world_size)
+    loader, before_epoch = make_loader(kind, regression(1003), 8, rank, world_size)
     ddp, curve = DDP(perceptron(16, 32, 32, 4)), []
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.2)
-    for inputs, targets in (batch for _ in range(4) for batch in loader):
-        loss = mse_loss(ddp(inputs), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        curve.append(loss.item())
-    return curve[:96]
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    for epoch in range(1 if kind.startswith("no") else 3):          # 126 steps, or 3 times 32
+        before_epoch(epoch)
+        for inputs, targets in loader:
+            loss = mse_loss(ddp(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            curve.append(loss.item())
+    return curve[:96], first_difference(ddp.module, optimizer)
 
 
-axes = losses({kind: launch(train, 4, kind).results[0] for kind in KINDS})
+# %%
+trained = {kind: launch(train, 4, kind).results[0] for kind in KINDS}
+axes = losses({kind: curve for kind, (curve, _) in trained.items()})
+print("first differences between ranks:", [difference for _, difference in trained.values()])
 
 # %% [markdown]
-# The picture in words: four curves that fall alike, and cross each other all the time.
-# The ranks have equal fingerprints, too.
+# The picture in words: four noisy curves of rank 0, from about 1 to about 0.7, that cross each other all the time.
+# (Rank 0 has seed 0 in all, so two and two begin alike.)
+# All ranks are still one model.
 # Which of the four throws away three quarters of the machine?
 #
 # ## Idea
 #
-# Data parallel is right if the ranks' batches are **different** samples, and over an epoch every sample is drawn **once**, by one rank.
+# Data parallel is right if the ranks' batches are **different** samples, and in an epoch every sample is drawn **once**, by one rank.
 #
-# | symbol | is | unit |
-# |---|---|---|
-# | $S$ | samples in the data set | |
-# | $N$, $r$ | number of ranks, rank | |
-# | $B$ | samples that a rank draws in a step | |
+# | symbol | is |
+# |---|---|
+# | $S$ | samples in the data set |
+# | $N$, $r$ | number of ranks, rank |
+# | $B$ | samples that a rank draws in a step, the `batch_size` of its loader |
 #
-# `DistributedSampler` does it in three lines: all ranks shuffle the indices with the **same** seed, repeat a few so that $N$ divides their number, and rank $r$ takes every $N$-th, from $r$ on.
+# `DistributedSampler` does it in three lines: all ranks shuffle with the **same** seed, repeat the first few so that $N$ divides the number, and rank $r$ takes every $N$-th.
 # An epoch then has $\lceil \lceil S/N \rceil / B \rceil$ steps.
 
 # %%
+def three_lines(num_samples, rank, world_size, seed, epoch):
+    order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
+    order += order[:-num_samples % world_size]
+    return order[rank::world_size]
+
+
 def report(rank, world_size, kind, num_samples, batch_size):
     loader, before_epoch = make_loader(kind, range(num_samples), batch_size, rank, world_size)
     return check_sampling(loader, before_epoch=before_epoch)
@@ -103,6 +118,7 @@ def report(rank, world_size, kind, num_samples, batch_size):
 
 for kind in ("sampler", "no sampler, one seed"):
     axes = who_draws(launch(report, 4, kind, 22, 3).results[0])
+print("as PyTorch's:", three_lines(22, 1, 4, 0, 0) == list(DistributedSampler(range(22), num_replicas=4, rank=1)))
 
 # %% [markdown]
 # The picture in words: 22 samples on 4 ranks, three in a step, with a gap between steps; a draw is grey where the sample has been drawn before.
@@ -127,67 +143,69 @@ guess = None  # share, between 0 and 1
 
 # %%
 reports = {kind: launch(report, 4, kind, 1003, 8).results[0] for kind in KINDS}
-reports["no sampler, one seed"]
+for kind, found in reports.items():
+    print(f"{kind}: {found}\n")
 
 # %% [markdown]
 # ## Compare
 
 # %%
-names = {"one seed": KINDS[0], "a seed a rank": KINDS[1], "sampler": KINDS[3]}
-expected = {how: drawn(how, 1003, 4, 8) for how in names}
-predicted_vs_measured(
-    {f"unique share, {kind}": (expected[how].unique_share, reports[kind].unique_share) for how, kind in names.items()}
-    | {f"steps, {kind}": (expected[how].steps, reports[kind].steps[0]) for how, kind in names.items()}
-    | {f"draws, {kind}": (expected[how].draws, reports[kind].num_draws) for how, kind in names.items()}, guess=guess)
+formulas = dict(zip(KINDS, (drawn("one seed", 1003, 4, 8), drawn("a seed a rank", 1003, 4, 8), None,
+                            drawn("sampler", 1003, 4, 8))))
+rows = [(kind, formulas[kind], reports[kind]) for kind in KINDS if formulas[kind]]
+predicted_vs_measured({f"unique share, {kind}": (formula.unique_share, found.unique_share)
+                       for kind, formula, found in rows}
+                      | {f"steps, {kind}": (formula.steps, found.steps[0]) for kind, formula, found in rows}
+                      | {f"draws, {kind}": (formula.draws, found.num_draws) for kind, formula, found in rows},
+                      guess=guess)
 
 # %% [markdown]
-# With one seed a global batch has 8 different samples, not 32: a diversity of one rank.
+# With one seed a global batch has 8 different samples, not 32.
 #
-# `seed + rank` is a popular cure, and the batches are different then, 99 %.
+# `seed + rank` is a popular cure, and then batches hardly overlap, by about $(N-1)B/2S$.
 # But every rank still goes through **all** samples: an "epoch" has 4012 draws and 126 steps.
 # Whoever counts epochs, or lets the learning rate fall over them, trains four times as long as planned.
 #
-# And with the sampler, `seed + rank` is worse:
-
-# %%
-reports["sampler, seed + rank"]
+# With the sampler, `seed + rank` is worse: each rank cuts its part out of a **different** permutation.
+# The parts overlap, and $(1-1/N)^N$ of the data, a third, is not seen in this epoch; and, if `set_epoch` is forgotten, never.
+# One seed for the order; every rank its own slice of it.
 
 # %% [markdown]
-# Each rank cuts its part out of a **different** permutation, so the parts overlap, and a third of the data is never seen in this epoch.
-# One seed for the order; every rank its own slice of it.
-#
 # **Does it matter?**
 # The noise of a gradient says how large the batch really is: its variance falls as 1 over the number of different samples.
-# At fixed weights, for every step of an epoch:
+# At fixed weights, we divide the variance of the gradient of a single sample by that of a global batch.
 
 # %%
-def noise(rank, world_size, kind, batch_size):
+def noise(rank, world_size, kind, batch_size, num_epochs):
     torch.manual_seed(7)
     ddp, data, squares = DDP(perceptron(16, 32, 32, 4)), regression(1003), []
-    loader, _ = make_loader(kind, data, batch_size, rank, world_size)
+    loader, before_epoch = make_loader(kind, data, batch_size, rank, world_size)
     mse_loss(ddp.module(data.tensors[0]), data.tensors[1]).backward()
     full = parameters_to_vector(p.grad for p in ddp.parameters())
-    for inputs, targets in (batch for _ in range(6) for batch in loader):
-        ddp.zero_grad()
-        mse_loss(ddp(inputs), targets).backward()
-        squares.append((parameters_to_vector(p.grad for p in ddp.parameters()) - full).square().sum())
+    for epoch in range(num_epochs):
+        before_epoch(epoch)
+        for inputs, targets in loader:
+            ddp.zero_grad()
+            mse_loss(ddp(inputs), targets).backward()
+            squares.append((parameters_to_vector(p.grad for p in ddp.parameters()) - full).square().sum())
     return torch.stack(squares).mean().item()
 
 
 # %%
-single = launch(noise, 1, "sampler", 1).results[0]
-Table(("", "noise of batches of"), tuple(
-    (kind, f"{single / launch(noise, 4, kind, 8).results[0]:.0f}") for kind in KINDS))
+single = launch(noise, 1, "sampler", 1, 1).results[0]
+Table(("", "as noisy as a batch of ... samples"), tuple(
+    (kind, f"{single / launch(noise, 4, kind, 8, 4 if kind.startswith('no') else 16).results[0]:.0f}") for kind in KINDS))
 
 # %% [markdown]
-# Four ranks without a sampler and with one seed learn as much from a step as one rank, for four times the money; the other loaders give what was paid for.
-# (33 rather than 32: within an epoch no sample comes twice, so batches vary a little less.)
+# 8, and three times 32 within the scatter of so few batches.
+# Four ranks without a sampler and with one seed learn as much from a step as one rank, for four times the money.
+# The other loaders' **steps** are worth 32; what is wrong with two of them is the epoch.
 #
 # ## Predict
 #
 # Evaluation.
 # A model gets 6 of 9 samples right.
-# 4 ranks share the 9 with a `DistributedSampler`, each counts what it has right, and the counts are added up.
+# 4 ranks share the 9 with a `DistributedSampler(shuffle=False)`, each counts what it has right, and the counts are added up.
 # Which accuracy is printed, if the first three samples are the wrong ones?
 
 # %%
@@ -210,30 +228,26 @@ def evaluate(rank, world_size, padded):
 
 
 printed = {padded: launch(evaluate, 4, padded).results for padded in (True, False)}
-
-# %% [markdown]
-# ## Compare
-
-# %%
 predicted_vs_measured({"DistributedSampler": (6 / 12, printed[True][0][0]),
                        "every fourth sample, unpadded": (6 / 9, printed[False][0][0])}, guess=guess,
                       notes=(f"Padded, the ranks have {[mine for _, mine in printed[True]]}.",))
 
 # %% [markdown]
+# ## Compare
+#
 # 9 samples do not divide by 4, so the sampler repeats samples 0, 1 and 2, and they count twice.
-# The result depends on the number of ranks, which no accuracy should.
-# Evaluate without padding, as in the second row: without gradients to exchange, ranks may have different numbers of samples.
+# Evaluate without padding, as in the second row: without gradients to exchange, ranks may have unlike numbers of samples.
 #
 # ## Predict
 #
 # Losses over **tokens**.
-# Rank 0 has a sequence of 2 tokens, rank 1 one of 30; each token's loss is 4 on rank 0 and 0 on rank 1.
-# Each rank takes the mean over its tokens, and DDP the mean over ranks.
-# The true mean over all tokens is $2\cdot 4/32 = 0.25$.
-# What do the two means give?
+# Rank 0 has a sequence of 2 tokens, rank 1 one of 30; a token's loss is $w x$, with $x = 4$ on rank 0 and $x = 0$ on rank 1.
+# So its gradient is $x$, and that of the mean over all tokens is $2\cdot 4/32 = 0.25$.
+# Each rank takes the mean over its own tokens, and DDP the mean over ranks.
+# Which gradient is that?
 
 # %%
-guess = None  # mean of the two means
+guess = None  # d loss / d w
 
 
 # %% [markdown]
@@ -241,12 +255,12 @@ guess = None  # mean of the two means
 
 # %%
 def token_loss(rank, world_size, weighted):
-    ddp = DDP(nn.Linear(1, 1, bias=False))                # loss of a token: weight * input
+    ddp = DDP(nn.Linear(1, 1, bias=False))                # w * x
     tokens = torch.full((2, 1), 4.0) if rank == 0 else torch.zeros(30, 1)
     each = ddp(tokens)
     loss = global_mean(each.sum(), len(each)) if weighted else each.mean()
     loss.backward()
-    return next(ddp.parameters()).grad.item()             # d loss / d weight: the mean input
+    return next(ddp.parameters()).grad.item()             # d loss / d w
 
 
 gradients = {weighted: launch(token_loss, 2, weighted).results[0] for weighted in (False, True)}
@@ -257,12 +271,12 @@ predicted_vs_measured({"mean of means": ((4 + 0) / 2, gradients[False]),
 # ## Compare
 #
 # Eight times too large: two tokens weigh as much as thirty.
-# The mean of means is the mean only if all counts are equal.
 #
 # The cure sends one number more.
 # Each rank's **sum** is multiplied by $N$ and divided by the tokens of **all** ranks; DDP's division by $N$ then leaves the sum over all tokens over the number of all tokens.
-# The same holds for a last batch that is shorter on some ranks, and for microbatches.
-# `check_sampling(loader, items_in=...)` says where counts differ.
+# The same holds for a last batch that is shorter on some ranks.
+# With microbatches, count those of **all** $K$ before the first backward: weighting each by itself is a mean of means again.
+# (And what comes out is a loss for `backward`, not one for the log.)
 #
 # ## Scale it
 #
@@ -288,14 +302,16 @@ launch(right_script, 4).results[0]
 
 # %% [markdown]
 # No faults, no difference.
-# Here is the tool on five more mistakes.
+# Ask last before the loop: whoever draws random numbers in between, or seeds anew, changes what a loader without a sampler will give.
+#
+# Here is the tool on four more mistakes, and on `drop_last`, which is none.
 
 # %%
 def more(rank, world_size, mistake):
     data = range(1003)
     if mistake == "split twice":
         data = Subset(data, range(rank, 1003, world_size))      # already this rank's part
-    sampler = DistributedSampler(data, world_size, rank, drop_last=mistake == "drop_last")
+    sampler = DistributedSampler(data, world_size, rank)
     batch_size = 8 + rank if mistake == "own batch size" else 8
     loader = DataLoader(data, batch_size, sampler=sampler, drop_last=mistake == "drop_last")
     before_epoch = None if mistake == "no set_epoch" else sampler.set_epoch
@@ -303,32 +319,50 @@ def more(rank, world_size, mistake):
     return check_sampling(loader, before_epoch=before_epoch, items_in=items_in)
 
 
-for mistake in ("no set_epoch", "split twice", "drop_last", "own batch size", "sequences of all lengths"):
+for mistake in ("no set_epoch", "split twice", "own batch size", "sequences of all lengths", "drop_last"):
     print(f"{mistake}: {launch(more, 4, mistake).results[0]}\n")
 
 # %% [markdown]
-# `set_epoch` is the one that tutorials forget: without it the sampler shuffles by the same seed in each epoch, and the batches of the second epoch are those of the first.
+# `set_epoch` is the one that tutorials forget: the seed is `seed + epoch`, so without it the second epoch has the batches of the first.
 #
+# **Streams.**
+# An `IterableDataset` has no indices and no sampler; each rank, and each of its workers, runs it from the start.
+# `Stream(pick)` gives the samples that `pick(worker)` names; `identify` tells the tool which ones a batch holds.
+
+# %%
+def streamed(rank, world_size, split):
+    pick = {"nobody": lambda worker: range(16), "ranks": lambda worker: range(rank, 16, world_size),
+            "ranks and workers": lambda worker: range(rank, 16, world_size)[worker.id::worker.num_workers]}[split]
+    loader = DataLoader(Stream(pick), 2, num_workers=2)
+    return check_sampling(loader, identify=torch.Tensor.tolist, num_samples=16)
+
+
+for split in ("nobody", "ranks", "ranks and workers"):
+    print(f"split by {split}: {launch(streamed, 2, split).results[0]}\n")
+
+# %% [markdown]
 # **What are per-rank seeds for, then?**
 # For what should differ between ranks: dropout and augmentation.
 # With one seed, all ranks drop the same units.
 
 # %%
-def masks(rank, world_size, seed):
-    torch.manual_seed(seed + rank if seed is not None else 0)
+def masks(rank, world_size, seeds):
+    torch.manual_seed(seeds[rank])
     alike = same_randomness()
     return nn.functional.dropout(torch.ones(8), 0.5).bool().int().tolist(), alike
 
 
-{"one seed": launch(masks, 2, None).results, "seed + rank": launch(masks, 2, 7).results}
+Table(("", "mask of rank 0", "mask of rank 1", "ranks alike"), tuple(
+    (name, *(str(mask) for mask, _ in found), str(found[0][1]))
+    for name, found in (("one seed", launch(masks, 2, (7, 7)).results), ("seed + rank", launch(masks, 2, (7, 8)).results))))
 
 # %% [markdown]
-# `same_randomness()` names the ranks whose generators stand at the same place; `()` is what you want.
 # So: **one** seed for the model (or a broadcast) and for the sampler; then `seed + rank` for the rest of the program.
 # In this order: a later `torch.manual_seed(7)` makes all ranks alike again, and a loader without a sampler shuffles by what it finds.
 #
 # By hand: samples, ranks, batch, loader.
 # Each change asks real ranks.
+# With 24 samples, where do the grey boxes of the sampler go?
 
 # %% tags=["nbval-ignore-output"]
 from helpers.compare.widgets import sampling_explorer
@@ -345,16 +379,16 @@ sampling_explorer(make_loader, KINDS)
 # %%
 def uneven(rank, world_size, how):
     torch.manual_seed(0)
-    ddp = DistributedDataParallel(nn.Linear(4, 1))
+    ddp = DistributedDataParallel(nn.Linear(4, 1))                # Join knows PyTorch's only
     batches = [torch.full((2, 4), rank + 1.0)] * (3 + rank)       # rank 1 has one more
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01, momentum=0.9)
     with Join([ddp], enable=how == "Join"):
         for batch in batches:
             optimizer.zero_grad()
             ddp(batch).sum().backward()
             optimizer.step()
     dist.barrier()                                                # as before a checkpoint
-    return len(batches), first_difference(ddp.module)
+    return len(batches), str(first_difference(ddp.module)), str(first_difference(ddp.module, optimizer))
 
 
 # %% tags=["raises-exception"]
@@ -362,7 +396,8 @@ launch(uneven, 2, "plain", timeout_s=2)
 
 # %% [markdown]
 # Rank 0 is done and waits at the barrier, rank 1 waits in its fourth backward for a partner.
-# (Rank 0's next collective may also be a reduction of another size; then gloo ends the process.)
+# (PyTorch's DDP calls all_reduce in C++, where nobody counts the calls.)
+# If rank 0 reduces something next, it is worse: a tensor of the bucket's size gets rank 1's gradient added, and nobody complains; another size ends the process.
 #
 # `Join` lets ranks that are done answer the others' all_reduces with zeros:
 
@@ -371,19 +406,20 @@ launch(uneven, 2, "Join").results
 
 # %% [markdown]
 # Both finish, with equal parameters.
-# Two warnings.
-# `Join` knows DDP's collectives only: one of your own inside the block, such as a sum of losses, breaks it.
-# And DDP keeps dividing by **all** ranks then, so the last steps are shorter; `Join(..., divide_by_initial_world_size=False)` changes that.
+# Three warnings.
+# `Join` knows DDP's collectives only: one of your own inside the block, `global_mean`'s for instance, breaks it.
+# DDP keeps dividing by **all** ranks, so rank 1's last gradient is halved; `divide_by_initial_world_size=False` changes that.
+# And rank 0 took no fourth step, so its **momentum** is behind: the next epoch starts from two optimizers.
 #
 # ## Read the helper
 #
 # Open `helpers/run/sampling.py` and `helpers/facts/sampling.py`.
 #
 # 1. Why does `_steps` draw a random number before it asks the loader for indices?
-# 2. `check_sampling` is to be called *before* training. What would it cost if it did not put generators back?
+# 2. What would change if `check_sampling` did not put generators back?
 #
 # <details><summary>Answers</summary>
-# 1. DataLoader's own iterator draws one first, a seed for its workers; without that, a shuffling loader would be seen in another order than the one that training gets. 2. Training would get other permutations than those that were checked, and a run with the check would differ from one without.
+# 1. DataLoader's own iterator draws one first, a seed for its workers; without that, a shuffling loader would be seen in another order than the one that training gets. 2. A run with the check would differ from one without, and a loader without a sampler would shuffle otherwise than was checked.
 # </details>
 
 # %% [markdown]
@@ -392,7 +428,7 @@ launch(uneven, 2, "Join").results
 # **1.** Two runs, with and without a `DistributedSampler`, have the same loss curve over 1000 steps. Which one has learned from more data?
 #
 # <details><summary>Answer</summary>
-# The one with the sampler has seen up to N times as many different samples. A curve over steps of a noisy loss does not show it early; it may show in the end, as a better validation loss, or as overfitting of the other.
+# Within the first epoch, the one with the sampler has seen N times as many different samples. A curve over steps of a noisy loss does not show it early; it may show in the end, as a better validation loss, or as overfitting of the other.
 # </details>
 # <br>
 #
@@ -403,7 +439,7 @@ launch(uneven, 2, "Join").results
 # </details>
 # <br>
 #
-# **3.** 10 samples, 4 ranks, the last batch of a rank has 2 or 3 samples. Each rank uses the mean over its own. Which samples weigh more, and by how much?
+# **3.** 10 samples on 4 ranks, unpadded: 3, 3, 2 and 2. Each rank uses the mean over its own. Which samples weigh more, and by how much?
 #
 # <details><summary>Answer</summary>
 # Those on ranks with 2: each weighs 1/(4·2) instead of 1/10, 25 % more; on ranks with 3 it is 1/(4·3), 17 % less.
@@ -418,6 +454,6 @@ launch(uneven, 2, "Join").results
 #
 # **Pitfalls.** `shuffle=True` under DDP. `seed + rank` for shuffling. No `set_epoch`. Splitting twice. Accuracy over padded samples. The mean of means.
 #
-# **Sources.** PyTorch documentation, `torch.utils.data.distributed.DistributedSampler` and "Distributed Training with Uneven Inputs Using the Join Context Manager". For masks and seeds, the issue trackers of DETR, DeiT and nanoGPT.
+# **Sources.** PyTorch documentation, `DistributedSampler`, `IterableDataset`, and "Distributed Training with Uneven Inputs Using the Join Context Manager". On seeds and masks: issues transformers #37932, detr #297, nanoGPT #22; on means over tokens: transformers #34191.
 #
 # **Exercises:** `exercises/04_data_sharding/04_data_sharding.ipynb`.

@@ -34,7 +34,7 @@ def test_random_parameters_get_the_buckets_of_torch(sizes_bytes, bucket_bytes, f
 @given(st.lists(st.integers(0, 20 * MiB), min_size=1, max_size=30))
 def test_the_defaults_are_those_of_torch(sizes_bytes):
     assert buckets(sizes_bytes) == of_torch(sizes_bytes, 25 * MiB, dist._DEFAULT_FIRST_BUCKET_BYTES)
-    assert (BUCKET_BYTES, FIRST_BUCKET_BYTES) == (25 * MiB, dist._DEFAULT_FIRST_BUCKET_BYTES)
+    assert (25 * MiB, dist._DEFAULT_FIRST_BUCKET_BYTES) == (BUCKET_BYTES, FIRST_BUCKET_BYTES)
 
 
 @pytest.mark.parametrize(("sizes_bytes", "bucket_bytes", "first_bucket_bytes", "expected"), [

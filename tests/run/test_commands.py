@@ -49,7 +49,8 @@ def test_c10_every_option_is_taken_and_no_write_writes_nothing(tmp_path):
                  "--seed", "9", "--no-write", cwd=tmp_path)
     assert (run.returncode, list(tmp_path.iterdir())) == (0, [])
     assert "DDP on 4 ranks, 5 samples each" in run.stdout
-    assert "loss of step 2" in run.stdout and "loss of step 3" not in run.stdout
+    assert "loss of step 2" in run.stdout
+    assert "loss of step 3" not in run.stdout
     spread = next(line for line in run.stdout.splitlines() if line.startswith("spread of parameters"))
     assert float(spread.split()[-1]) < 1e-3
 
@@ -58,7 +59,8 @@ def test_c10_l77_one_process_and_ddp_on_4_ranks_end_at_the_same_norm(tmp_path):
     run = called("ddp", cwd=tmp_path)
     assert "20 steps, 4 ranks of 8 samples" in run.stdout
     rows = [line.split() for line in run.stdout.splitlines() if line.startswith(("one process", "our DDP", "PyTorch"))]
-    assert len({row[-2] for row in rows}) == 1 and len(rows) == 3
+    assert len(rows) == 3
+    assert len({row[-2] for row in rows}) == 1
     assert all(float(row[-1]) < 1e-6 for row in rows)
     assert float(rows[0][-3]) < float(rows[0][-4])                          # the loss has fallen
 
@@ -82,7 +84,8 @@ def test_both_run_unchanged_under_torchrun_and_print_once(tmp_path):
 def test_what_cannot_be_is_told_in_a_line(arguments, says, tmp_path):
     run = called(*arguments, cwd=tmp_path)
     assert (run.returncode, list(tmp_path.iterdir())) == (2, [])
-    assert says in run.stdout and "Traceback" not in run.stdout + run.stderr
+    assert says in run.stdout
+    assert "Traceback" not in run.stdout + run.stderr
 
 
 def test_torchrun_with_another_number_of_ranks_is_refused(tmp_path):
