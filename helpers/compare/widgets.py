@@ -12,13 +12,13 @@ from helpers.compare.frames import ring_frames
 from helpers.compare.plots import gantt, memory_bars, png, ring_frame, times, who_draws
 from helpers.compare.table import predicted_vs_measured
 from helpers.facts.network import Link, Network, network
-from helpers.facts.sampling import Sampling
 from helpers.facts.specs import CARDS, MODELS, card, model
 from helpers.facts.units import MiB, in_unit
 from helpers.predict.comm import bytes_sent
 from helpers.predict.memory import RECIPES, recipe, state_by_term
 from helpers.predict.overlap import backward_and_all_reduces
 from helpers.run.launch import launch
+from helpers.run.sampling import what_is_drawn
 
 MOST_RANKS = 128
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
@@ -41,12 +41,17 @@ def memory_explorer(model_name: str = "70B", recipe_name: str = "mixed", stage: 
         drawn = png(memory_bars(**_stages(**chosen)))
         words.value, picture.value = fit_in_words(**chosen), drawn       # together: one is about the other
 
-    for control in controls.values():
-        control.observe(redraw, names="value")
-    redraw()
+    _follow(redraw, *controls.values())
     return widgets.VBox([_row(controls["model_name"], controls["recipe_name"]),
                          _row(controls["stage"], controls["card_name"]),
                          _row(controls["ranks"], slider), words, picture])
+
+
+def _follow(redraw: Callable, *controls: widgets.Widget) -> None:
+    """Draw now, and whenever a control changes."""
+    for control in controls:
+        control.observe(redraw, names="value")
+    redraw()
 
 
 def _row(*controls: widgets.Widget) -> widgets.HBox:
@@ -70,9 +75,7 @@ def all_reduce_explorer(world_size: int = 4, num_elements: int = 1_000_000) -> w
                 for r, wire in enumerate(launch(_all_reduce, ranks.value, size.value).wire)}
         shown.value = predicted_vs_measured(rows, unit="MB")._repr_html_()
 
-    for control in (ranks, size):
-        control.observe(redraw, names="value")
-    redraw()
+    _follow(redraw, ranks, size)
     return widgets.VBox([_row(ranks, slider), size, shown])
 
 
@@ -119,9 +122,7 @@ def crossover_explorer(alpha_us: int = 5, gigabytes_per_s: int = 25, world_size:
         drawn = png(times(found, SIZES))
         words.value, picture.value = times_in_words(found), drawn
 
-    for control in (alpha, bandwidth, ranks, nodes):
-        control.observe(redraw, names="value")
-    redraw()
+    _follow(redraw, alpha, bandwidth, ranks, nodes)
     return widgets.VBox([_row(alpha, alpha_slider), _row(bandwidth, bandwidth_slider), _row(ranks, nodes), words,
                          picture])
 
@@ -166,9 +167,7 @@ def overlap_explorer(gigabytes_per_s: int = 100, backward_ms: int = 20, world_si
         drawn = png(gantt({"predicted": step}))
         words.value, picture.value = overlap_in_words(step), drawn
 
-    for control in (bandwidth, backward, bucket, ranks):
-        control.observe(redraw, names="value")
-    redraw()
+    _follow(redraw, bandwidth, backward, bucket, ranks)
     return widgets.VBox([_row(bandwidth, bandwidth_slider), _row(backward, backward_slider),
                          _row(bucket, bucket_slider), ranks, words, picture])
 
@@ -186,20 +185,10 @@ def sampling_explorer(make_loader: Callable, kinds: list[str], num_samples: int 
     picture, words = widgets.Image(format="png", width=900), widgets.HTML()
 
     def redraw(_=None) -> None:
-        report = launch(_what_is_drawn, ranks.value, make_loader, kind.value, samples.value, batch.value).results[0]
+        report = launch(what_is_drawn, ranks.value, make_loader, kind.value, samples.value, batch.value).results[0]
         drawn = png(who_draws(report))
         words.value, picture.value = sampling_in_words(report), drawn
 
-    for control in (samples, ranks, batch, kind):
-        control.observe(redraw, names="value")
-    redraw()
+    _follow(redraw, samples, ranks, batch, kind)
     return widgets.VBox([_row(samples, samples_slider), _row(ranks, ranks_slider), _row(batch, batch_slider),
                          kind, words, picture])
-
-
-def _what_is_drawn(rank: int, world_size: int, make_loader: Callable, kind: str, num_samples: int, batch_size: int,
-                   ) -> Sampling:
-    from helpers.run.sampling import check_sampling
-
-    loader, before_epoch = make_loader(kind, range(num_samples), batch_size, rank, world_size)
-    return check_sampling(loader, before_epoch=before_epoch)

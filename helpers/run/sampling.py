@@ -47,6 +47,13 @@ def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Cal
     return Sampling(size, draws, sum(may_drop), all_items if items_in else ())
 
 
+def what_is_drawn(rank: int, world_size: int, make_loader: Callable, kind: str, num_samples: int, batch_size: int,
+                  ) -> Sampling:
+    """A rank program: check the loader that `make_loader(kind, data, batch_size, rank, world_size)` makes."""
+    loader, before_epoch = make_loader(kind, range(num_samples), batch_size, rank, world_size)
+    return check_sampling(loader, before_epoch=before_epoch)
+
+
 def _of_all(mine: object) -> list:
     everyone: list = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, mine)

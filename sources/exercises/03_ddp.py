@@ -180,7 +180,6 @@ points += rates.check_rate_unseen(new_rate)
 ### END HIDDEN TESTS
 points
 
-
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rate-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>How many samples has a step before, and after? If that does not change, and both take the mean, nothing changes.</details>
 # <details><summary>Hint 2</summary>A sum over N ranks is N times the mean, so its rate is that of the mean divided by N.</details>
@@ -213,7 +212,6 @@ def one_step(rank, world_size):
 
 measured = launch(one_step, 3).results
 ### END SOLUTION
-
 
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import rates
@@ -268,12 +266,10 @@ def watched(rank, world_size):
 parting_step, odd_rank, tensor = launch(watched, 4).results[0]
 ### END SOLUTION
 
-
 # %% nbgrader={"grade": true, "grade_id": "part-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import rates
 
 rates.check_parting(careless, parting_step, odd_rank, tensor)
-
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "part-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Write a program for launch that goes through careless(rank, world_size) and calls first_difference(model) after each step, on all ranks.</details>

@@ -102,7 +102,6 @@ points += sharding.check_proof_unseen(not_once)
 ### END HIDDEN TESTS
 points
 
-
 # %% [markdown] nbgrader={"grade": false, "grade_id": "proof-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Count first, for all samples, starting from 0, then leave out those with 1.</details>
 # <details><summary>Hint 2</summary>dict.fromkeys(range(num_samples), 0) is a good start.</details>
@@ -156,7 +155,6 @@ def script_e(rank, world_size):
 
 scripts = {"a": script_a, "b": script_b, "c": script_c, "d": script_d, "e": script_e}
 
-
 # %% nbgrader={"grade": false, "grade_id": "script", "locked": false, "schema_version": 3, "solution": true, "task": false}
 wrong = None           # "a" to "e"
 kind = None            # as the report has it
@@ -172,7 +170,6 @@ wrong = next(name for name, report in reports.items() if report.faults)
 kind = reports[wrong].faults[0].kind
 never_drawn = reports[wrong].num_missing
 ### END SOLUTION
-
 
 # %% nbgrader={"grade": true, "grade_id": "script-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import sharding
@@ -270,7 +267,6 @@ points = means.check_accuracy(accuracy)
 points += means.check_accuracy_unseen(accuracy)
 ### END HIDDEN TESTS
 points
-
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "accuracy-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Adding up counts counts a padded sample twice. What could each rank write down, so that twice does no harm?</details>

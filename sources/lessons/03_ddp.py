@@ -182,6 +182,7 @@ for name, wrap in (("no wrapper", nothing), ("our NaiveDDP", NaiveDDP), ("our DD
     rows.append((name, "yes" if away < 1e-6 else f"NO, {away:.0%} away", str(difference)))
 Table(("after 20 steps on 4 ranks", "one process within 1e-6", "first difference between ranks"), tuple(rows))
 
+
 # %% [markdown]
 # "Equal" needs both columns: near the right answer, and equal to each other.
 # Two kinds of layers are not equal to one process under any DDP: BatchNorm takes its means over a rank's own samples (and its running means differ until the next forward: the fingerprint says so), and dropout draws masks.
@@ -283,6 +284,7 @@ counted = {name: sum(span.kind == "all_reduce" for span in run.results[0]) for n
 predicted_vs_measured({name: (expected[name], counted[name]) for name in reversed(runs)}, guess=guess,
                       unit="all_reduces")
 
+
 # %% [markdown]
 # Default: layer 6 closes the first bucket, and the other five hold 20 MiB and leave at the end of backward.
 #
@@ -311,6 +313,7 @@ def accumulate(rank, world_size, saves):
 predicted_vs_measured({"a sync in each microbatch": (4 * bytes_sent("all_reduce", 1, 2), every),
                        "no_sync in the first three": (bytes_sent("all_reduce", 1, 2), saved)}, unit="times 4P",
                       notes=(f"The same gradient within 1e-6: {(one - other).abs().max() < 1e-6 * one.abs().max()}.",))
+
 
 # %% [markdown]
 # The same gradient for a quarter of the bytes: $(K-1)/K$ is saved.

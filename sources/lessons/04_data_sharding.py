@@ -85,6 +85,7 @@ trained = {kind: launch(train, 4, kind).results[0] for kind in KINDS}
 axes = losses({kind: curve for kind, (curve, _) in trained.items()})
 print("first differences between ranks:", [difference for _, difference in trained.values()])
 
+
 # %% [markdown]
 # The picture in words: four noisy curves of rank 0, from about 1 to about 0.7, that cross each other all the time.
 # (Rank 0 has seed 0 in all, so two and two begin alike.)
@@ -134,7 +135,6 @@ print("as PyTorch's:", three_lines(22, 1, 4, 0, 0) == list(DistributedSampler(ra
 # %%
 guess = None  # share, between 0 and 1
 
-
 # %% [markdown]
 # ## Run
 #
@@ -158,6 +158,7 @@ predicted_vs_measured({f"unique share, {kind}": (formula.unique_share, found.uni
                       | {f"steps, {kind}": (formula.steps, found.steps[0]) for kind, formula, found in rows}
                       | {f"draws, {kind}": (formula.draws, found.num_draws) for kind, formula, found in rows},
                       guess=guess)
+
 
 # %% [markdown]
 # With one seed a global batch has 8 different samples, not 32.
@@ -210,7 +211,6 @@ Table(("", "as noisy as a batch of ... samples"), tuple(
 
 # %%
 guess = None  # share, between 0 and 1
-
 
 # %% [markdown]
 # ## Run
@@ -267,6 +267,7 @@ gradients = {weighted: launch(token_loss, 2, weighted).results[0] for weighted i
 predicted_vs_measured({"mean of means": ((4 + 0) / 2, gradients[False]),
                        "sum over all / tokens of all": (2 * 4 / 32, gradients[True])}, guess=guess)
 
+
 # %% [markdown]
 # ## Compare
 #
@@ -300,6 +301,7 @@ def right_script(rank, world_size):
 
 launch(right_script, 4).results[0]
 
+
 # %% [markdown]
 # No faults, no difference.
 # Ask last before the loop: whoever draws random numbers in between, or seeds anew, changes what a loader without a sampler will give.
@@ -322,6 +324,7 @@ def more(rank, world_size, mistake):
 for mistake in ("no set_epoch", "split twice", "own batch size", "sequences of all lengths", "drop_last"):
     print(f"{mistake}: {launch(more, 4, mistake).results[0]}\n")
 
+
 # %% [markdown]
 # `set_epoch` is the one that tutorials forget: the seed is `seed + epoch`, so without it the second epoch has the batches of the first.
 #
@@ -339,6 +342,7 @@ def streamed(rank, world_size, split):
 
 for split in ("nobody", "ranks", "ranks and workers"):
     print(f"split by {split}: {launch(streamed, 2, split).results[0]}\n")
+
 
 # %% [markdown]
 # **What are per-rank seeds for, then?**
