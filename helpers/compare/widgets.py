@@ -18,7 +18,6 @@ from helpers.predict.comm import bytes_sent
 from helpers.predict.memory import RECIPES, recipe, state_by_term
 from helpers.predict.overlap import backward_and_all_reduces
 from helpers.run.launch import launch
-from helpers.run.sampling import what_is_drawn
 
 MOST_RANKS = 128
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
@@ -178,6 +177,8 @@ def sampling_explorer(make_loader: Callable, kinds: list[str], num_samples: int 
 
     make_loader(kind, data, batch_size, rank, world_size) gives a DataLoader and what to call before each epoch.
     """
+    from helpers.run.sampling import what_is_drawn      # imports torch, which the other explorers' kernel does not need
+
     samples, samples_slider = _number("samples", num_samples, 1, 60)
     ranks, ranks_slider = _number("ranks", world_size, 1, 6)
     batch, batch_slider = _number("batch", batch_size, 1, 12)
