@@ -177,7 +177,7 @@ def sampling_explorer(make_loader: Callable, kinds: list[str], num_samples: int 
 
     make_loader(kind, data, batch_size, rank, world_size) gives a DataLoader and what to call before each epoch.
     """
-    from helpers.run.sampling import what_is_drawn      # imports torch, which the other explorers' kernel does not need
+    from helpers.run.sampling import what_is_drawn  # imports torch, which the other explorers' kernel does not need
 
     samples, samples_slider = _number("samples", num_samples, 1, 60)
     ranks, ranks_slider = _number("ranks", world_size, 1, 6)
