@@ -32,6 +32,7 @@ from helpers.run.report import Fate, RankFailed, RankHung
 __all__ = ["RankFailed", "RankHung", "Run", "launch", "warm_up"]
 
 GRACE_S = 0.7                   # after the first failure, for the others to say theirs: the first may be a victim
+ANSWER_S = 2.0                  # for a rank of a busy machine to say where it is
 MOST_PRINTED = 16 * 2**20       # bytes of one rank
 
 warm_up = forks.warm_up
@@ -136,12 +137,11 @@ def _receive(r: _Rank) -> None:
 
 def _ask_where(ranks: list[_Rank], folder: Path) -> None:
     """Have each rank that still runs write its stack: it can, even inside a C++ call."""
-    running = [r for r in ranks if not r.done]
+    running, deadline = [r for r in ranks if not r.done], time.monotonic() + ANSWER_S
     for r in running:
         with contextlib.suppress(ProcessLookupError):
             os.kill(r.process.pid, signal.SIGUSR1)
-    asked = time.monotonic()
-    while time.monotonic() < asked + 1.0 and not all(_read(r, folder).stack for r in running):
+    while time.monotonic() < deadline and not all(_read(r, folder).stack for r in running):
         time.sleep(0.01)
 
 

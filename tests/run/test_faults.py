@@ -15,7 +15,7 @@ import torch.distributed as dist
 from helpers.run.launch import RankFailed, RankHung, launch
 from tests.run import programs
 
-SOON_S = 2.0                    # after the fault, or after the deadline
+SOON_S = 3.0                    # after the fault, or after the deadline
 
 
 @pytest.fixture(autouse=True)
