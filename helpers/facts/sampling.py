@@ -91,7 +91,7 @@ class Epoch:
 
     def _repeated(self) -> Finding | None:
         """Samples that several ranks, or one rank several times, draw in an epoch."""
-        own, missing = self._own, count(self.num_missing, "sample is", "samples are") + " never drawn"
+        own, missing = self._own, f"{count(self.num_missing, 'sample is', 'samples are')} never drawn"
         if not self.num_repeats:
             return None
         if self.num_repeats < len(own) and not self.num_missing:
@@ -99,12 +99,12 @@ class Epoch:
                            "ranks have as many. In an evaluation, count each sample once", harmless=True)
         if len(own) > 1 and all(rank == self.draws[0] for rank in self.draws):
             lost = f", and {missing}. Is every rank told that it is rank 0?" if self.num_missing > self.may_leave_out \
-                else ". Use a DistributedSampler"
+                else ". Use a DistributedSampler, or split the stream"
             return Finding("same batches", "all ranks draw the same samples in every step, so a global batch has no "
                            f"more of them than one rank's{lost}")
         if any(max(one.values(), default=0) > 1 for one in own):
             return Finding("with replacement", "ranks draw a sample several times themselves, as sampling with "
-                           f"replacement does, and {missing}. An epoch does not cover the data then", harmless=True)
+                           f"replacement does, or workers that all read one stream; and {missing}", harmless=True)
         if len(own) > 1 and all(one.keys() == own[0].keys() for one in own):
             return Finding("not split", f"every rank draws all {len(own[0])} samples, each in an order of its own, so "
                            "an epoch is as many times longer as there are ranks. Use a DistributedSampler")
@@ -178,8 +178,8 @@ class Sampling:
         unpadded = dealt[:len(dealt) - self.num_repeats]
         if all(one == sorted(one) for one in flat) or unpadded == sorted(unpadded):
             return [Finding("not shuffled", "every epoch goes through the samples in their own order", harmless=True)]
-        return [Finding("same order", "epoch 1 repeats the order of epoch 0. A DistributedSampler needs "
-                        "set_epoch(epoch) before each epoch")]
+        return [Finding("same order", "epoch 1 repeats the order of epoch 0. The seed must change with the epoch: for a "
+                        "DistributedSampler, call set_epoch(epoch)")]
 
     def __repr__(self) -> str:
         steps = " or ".join(map(str, sorted(set(self.steps))))

@@ -150,8 +150,8 @@ def test_the_report_prints_counts_then_faults_and_notes():
         "3 samples, 2 ranks: 1 step, 4 draws, 75.0% of a global batch unique\n"
         "  note  padding: 1 of 4 draws repeat a sample, so that all ranks have as many. In an evaluation, count each "
         "sample once\n"
-        "  FAULT  same order: epoch 1 repeats the order of epoch 0. A DistributedSampler needs set_epoch(epoch) "
-        "before each epoch")
+        "  FAULT  same order: epoch 1 repeats the order of epoch 0. The seed must change with the epoch: for a "
+        "DistributedSampler, call set_epoch(epoch)")
 
 
 def test_the_report_tells_unlike_numbers_of_steps():
