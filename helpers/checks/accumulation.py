@@ -1,74 +1,148 @@
 """Checks of exercise set 03: accumulation under PyTorch's DDP, held against one process that has all samples."""
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector
 
 from helpers.checks.elsewhere import Raised
 from helpers.checks.ranks import on_ranks
 from helpers.checks.verdict import Verdict, first_wrong, score, unseen
 from helpers.run.meters import wire
 
-WIDTH, RATE = 64, 0.5
+WIDTH, RATE, MOMENTUM = 64, 0.5, 0.9
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one rank sees of one step."""
+
+    wrong: str | None
+    checksum: float             # of the parameters
+    sent: float                 # in units of one reduction
+    misuse: str | None          # too many samples or graphs at once
 
 
 def check_accumulation(function: object) -> float:
     """3 points: a step equal to the big batch's, twice in a row, for one reduction's bytes."""
-    run = on_ranks(_accumulated, function, (4, 4, 4, 4), 2)
+    run = on_ranks(_accumulated, function, (4, 4, 4, 2), 2)
     if isinstance(run, Raised):
         return score([Verdict(3, "a step of four microbatches", run.words)], "")
-    first, second, sent, once = run.results[0]
-    right = first or (None if second is None else f"the first step is right, but in the second {second}")
-    words = f"{sent / once:.1f} times the bytes of one reduction are sent, expected once"
-    hints = {4: ": each backward reduces; is no_sync around forward, too?", 0: ": nothing is reduced"}
-    cost = None if 0.9 < sent / once < 1.5 else words + hints.get(round(sent / once), "")
-    return score([Verdict(1, "a step equal to the big batch's", first), Verdict(1, "and so is the next step", right),
-                  Verdict(1, "gradients are sent once", "judged once the step is right" if first else cost)],
-                 "Four microbatches, one message.")
+    first, second = (_wrong([steps[number] for steps in run.results]) for number in (0, 1))
+    sent = run.results[0][0].sent
+    hints = {4: ": every backward reduces. Use no_sync, around forward as well",
+             2: ": is something averaged that DDP has averaged already?", 0: ": nothing is reduced"}
+    cost = None if 0.9 < sent < 1.5 else (f"{sent:.1f} times the bytes of one reduction are sent, expected once"
+                                          + hints.get(round(sent), ""))
+    later = first and "judged once the first step is right"
+    return score([Verdict(1, "a step equal to the big batch's", first),
+                  Verdict(1, "and so is the next step", later or second),
+                  Verdict(1, "gradients are sent once", later or cost)], "Four microbatches, one message.")
 
 
 @unseen
 def check_accumulation_unseen(function: object) -> float:
     """1 point: microbatches of unlike sizes, a single one, three ranks."""
-    wrongs = []
+    wrong = None
     for sizes, world_size in (((5, 3, 1), 2), ((6,), 2), ((2, 7), 3)):
         run = on_ranks(_accumulated, function, sizes, world_size)
-        wrongs += [run.words] if isinstance(run, Raised) else [f"microbatches of {sizes}: {wrong}" if wrong else None
-                                                             for result in run.results for wrong in result[:2]]
-    return score([Verdict(1, "microbatches of unlike sizes, one, three ranks", first_wrong(wrongs))],
+        words = run.words if isinstance(run, Raised) else first_wrong(map(_wrong, zip(*run.results, strict=True)))
+        if words:
+            wrong = f"microbatches of {' and '.join(map(str, sizes))} samples: {words}"
+            break                                       # one deadline is long enough
+    return score([Verdict(1, "microbatches of unlike sizes, one, three ranks", wrong)],
                  "Samples count, not microbatches.")
 
 
-def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -> tuple:
-    """What is wrong with the first step and with the second, bytes sent in the first, and bytes of one reduction."""
+def _wrong(steps: list[Step]) -> str | None:
+    """Of one step, as all ranks see it."""
+    if misuse := first_wrong(step.misuse for step in steps):
+        return misuse
+    if len({step.checksum for step in steps}) > 1:
+        sent = "" if steps[0].sent > 0.1 else ", and nothing was sent: was the last microbatch inside no_sync, too?"
+        return f"the ranks are no longer one model{sent}"
+    return first_wrong(step.wrong for step in steps)
+
+
+def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -> list[Step]:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
-    ddp, alone = DistributedDataParallel(model), nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
-    ddp(torch.ones(1, WIDTH)).sum().backward()          # forms the buckets anew; leaves gradients behind
-    optimizers = [torch.optim.SGD(m.parameters(), RATE, momentum=0.9) for m in (ddp, alone)]
-    alone.load_state_dict(model.state_dict())
-    everything = torch.randn(2, world_size, sum(sizes), WIDTH + 1)
-    wrongs, sent = [], []
-    for data in everything:
-        with wire() as moved:
-            function(ddp, optimizers[0], [(part[:, :WIDTH], part[:, WIDTH:]) for part in data[rank].split(sizes)])
-        sent.append(moved.sent)
-        whole = data.flatten(0, 1)
-        alone.zero_grad()
-        nn.functional.mse_loss(alone(whole[:, :WIDTH]), whole[:, WIDTH:]).backward()
-        optimizers[1].step()
-        wrongs.append(_another_step(model, alone))
+    model, everything = _model(), torch.randn(2, world_size, sum(sizes), WIDTH + 1)
+    expected = _one_process(model, everything)          # before the learner's function can change anything
+    ddp = DistributedDataParallel(model)
+    ddp(torch.ones(1, WIDTH)).sum().backward()          # forms the buckets anew
     with wire() as once:
-        for parameter in alone.parameters():
-            dist.all_reduce(parameter.grad)
-    return *wrongs, sent[0], once.sent
+        ddp(torch.ones(1, WIDTH)).sum().backward()      # and leaves gradients behind
+    optimizer, steps = torch.optim.SGD(ddp.parameters(), RATE, momentum=MOMENTUM), []
+    for data, right in zip(everything, expected, strict=True):
+        before, old = parameters_to_vector(model.parameters()).detach(), parameters_to_vector(
+            p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters())
+        microbatches = [(part[:, :WIDTH], part[:, WIDTH:]) for part in data[rank].split(sizes)]
+        with wire() as moved, _watched(model, max(sizes)) as misuse:
+            function(ddp, optimizer, microbatches)
+        got = parameters_to_vector(model.parameters()).detach()
+        steps.append(Step(_another_step(before, got, right, old, len(sizes)), got.double().sum().item(),
+                          moved.sent / once.sent, misuse[0] if misuse else None))
+    return steps
 
 
-def _another_step(model: nn.Module, alone: nn.Module) -> str | None:
-    for (name, got), expected in zip(model.named_parameters(), alone.parameters(), strict=True):
-        away = ((got - expected).abs().max() / expected.abs().max()).item()
-        if not away < 1e-5:
-            return f"{name} is {away:.1e} away, relatively, from a step of one process on all samples"
-    return None
+@contextlib.contextmanager
+def _watched(model: nn.Module, most: int) -> Iterator[list[str]]:
+    """Says so if more samples are in a forward, or more forwards wait for their backward, than fit into memory."""
+    misuse, waiting = [], []
+
+    def forward(_, inputs) -> None:
+        waiting.append(len(inputs[0]))
+        if waiting[-1] > most:
+            misuse.append(f"a forward has {waiting[-1]} samples; no more than {most} fit into memory")
+        elif len(waiting) > 1:
+            misuse.append("a forward begins before the backward of the one before; both do not fit into memory")
+
+    hooks = [model.register_forward_pre_hook(forward),
+             model[0].weight.register_post_accumulate_grad_hook(lambda _: waiting.clear())]
+    try:
+        yield misuse
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _model() -> nn.Module:
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
+
+
+def _one_process(model: nn.Module, everything: torch.Tensor) -> list[torch.Tensor]:
+    """The parameters after each step of one process on all samples of all ranks."""
+    alone, after = _model(), []
+    alone.load_state_dict(model.state_dict())
+    optimizer = torch.optim.SGD(alone.parameters(), RATE, momentum=MOMENTUM)
+    for data in everything.flatten(1, 2):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(alone(data[:, :WIDTH]), data[:, WIDTH:]).backward()
+        optimizer.step()
+        after.append(parameters_to_vector(alone.parameters()).detach())
+    return after
+
+
+def _another_step(before: torch.Tensor, got: torch.Tensor, right: torch.Tensor, old: torch.Tensor, num: int,
+                  ) -> str | None:
+    """Compare parameters [P] with one process's; `old` are the gradients that were there before."""
+    def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+        return bool((one - other).norm() <= 1e-4 * (right - before).norm())
+
+    if alike(got, right):
+        return None
+    if torch.equal(got, before):
+        return "the parameters are what they were: no step was taken"
+    if alike(got, right - RATE * old):
+        return "the gradients from before are in the step, too"
+    times = (((got - before) @ (right - before)) / (right - before).square().sum()).item()
+    if alike(got - before, times * (right - before)):
+        return (f"the step is {times:.2g} times as long as that of one process on all samples"
+                + (": the gradients of microbatches add up" if round(times) == num > 1 else ""))
+    away = ((got - right).norm() / (right - before).norm()).item()
+    return f"the step is {away:.0%} away from that of one process on all samples: does every sample count as much?"

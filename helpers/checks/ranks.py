@@ -16,7 +16,9 @@ from helpers.run.launch import RankFailed, RankHung, Run, launch
 
 DEADLINE_S = 15.0
 OWN_DDP = (*FORBIDDEN, "helpers.run.ddp", "helpers.run.ddp_demo")
-OWN_FRAME = re.compile(r'  File "(ranks|buckets|accumulation|sharding).py", line .*\n    .*\n')
+OWN_FRAME = re.compile(r'\n {4}File "(?:ranks|buckets|accumulation|means|sharding)\.py", line [^\n]*'
+                       r'|\n {2}File "(?:ranks|buckets|accumulation|means|sharding)\.py", line [^\n]*(?:\n {4}[^\n]*)?')
+HALTED = re.compile(r"ModuleNotFoundError: import of ([\w.]+) halted")
 
 
 def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, case: object, world_size: int,
@@ -28,7 +30,10 @@ def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, ca
         return launch(_over_there, world_size, job, parcel.pack(function), case, forbidden, timeout_s=DEADLINE_S)
     except (RankFailed, RankHung) as error:
         words = OWN_FRAME.sub("", str(error))
-        return Raised("is not written yet" if "raised NotImplementedError" in words else f"on real ranks: {words}")
+        if used := HALTED.search(words):
+            return Raised(f"uses {used[1]}, which this exercise asks you to do without")
+        unwritten = re.search(r"raised NotImplementedError$", words, re.MULTILINE)
+        return Raised("is not written yet" if unwritten else f"on real ranks: {words}")
     except Exception as error:                          # it cannot be sent
         raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
 
@@ -37,5 +42,5 @@ def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, case: ob
                 forbidden: tuple[str, ...]) -> Any:
     for name in forbidden:
         sys.modules[name] = None                        # from now on, importing it raises
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         return job(pickle.loads(sent), rank, world_size, case)

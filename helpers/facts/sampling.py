@@ -178,8 +178,8 @@ class Sampling:
         unpadded = dealt[:len(dealt) - self.num_repeats]
         if all(one == sorted(one) for one in flat) or unpadded == sorted(unpadded):
             return [Finding("not shuffled", "every epoch goes through the samples in their own order", harmless=True)]
-        return [Finding("same order", "epoch 1 repeats the order of epoch 0. The seed must change with the epoch: for a "
-                        "DistributedSampler, call set_epoch(epoch)")]
+        return [Finding("same order", "epoch 1 repeats the order of epoch 0. The seed must change with the epoch: for "
+                        "a DistributedSampler, call set_epoch(epoch)")]
 
     def __repr__(self) -> str:
         steps = " or ".join(map(str, sorted(set(self.steps))))

@@ -26,7 +26,9 @@ from helpers.grade.sandbox import sandbox
 
 # What no answer needs, but somebody who works on the checks and not on the exercise: a person should look.
 ODD = re.compile(r"helpers\.(checks|predict|compare|grade)|sys\.modules|builtins|get_ipython|__eq__|__class__|"
-                 r"gc\.get_objects|solutions/|gradebook|\bpoints\s*=|\bcheck\w*\s*=|subprocess|os\.(system|fork|_exit)|ctypes")
+                 r"gc\.get_objects|solutions/|gradebook|\bpoints\s*=|\bcheck\w*\s*=|subprocess|os\.(system|fork|_exit)|ctypes|"
+                 r"_getframe|f_globals|f_locals|f_back|mock|fsum|__wrapped__|__reduce__|isclose\s*=|recorder|\.launch\s*=|"
+                 r"torch\.Tensor\.\w+\s*=|def careless|\bscripts\s*=")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 # Six exercises, 19 points, about an hour and a quarter; lesson 03 has all that you need.
 #
 # Your functions run on real ranks, joined by gloo; call `torch.distributed` as the lesson does.
-# Each check gives points for right values, and more for the cost, which is judged once the values are right.
+# Checks give points for right values, and some give more for the cost, which is judged once the values are right.
 # The grader also runs hidden cases.
 #
 # To look inside, print in the cells where you try: checks hide what ranks print.
@@ -31,7 +31,7 @@ warm_up()
 # Write `reduce_gradients(gradients, bucket_bytes)`: when it returns, every tensor in the list `gradients` holds, **in place**, its mean over all ranks.
 #
 # Fill buckets from the **last** gradient to the first, as backward does.
-# A bucket is closed once it holds `bucket_bytes` or more; with 0, every gradient is a bucket.
+# A bucket is closed once it holds `bucket_bytes` or more; with 0, every gradient, even one without elements, is a bucket and is sent.
 # Target: **one all_reduce for each bucket**, and no other collective.
 #
 # All ranks have the same shapes and one dtype.
@@ -81,7 +81,7 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "buckets-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Flatten the gradients of a bucket into one tensor: torch.cat of their reshape(-1). What must happen to it after the all_reduce?</details>
 # <details><summary>Hint 2</summary>flat.split(sizes) gives parts that you can copy back with copy_ and view_as.</details>
-# <details><summary>Hint 3</summary>The last bucket may never become full. It must go all the same, but an empty one need not.</details>
+# <details><summary>Hint 3</summary>The last bucket may never become full. It must go all the same. A gradient without elements is a gradient: with bucket_bytes 0 it has a bucket of its own.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "accumulate-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 2. One step from many microbatches (4 points)
@@ -95,7 +95,7 @@ points
 #
 # Target: gradients are sent **once**.
 #
-# You see 2 ranks with four microbatches of 4, for two steps (3 points); the grader runs unlike sizes and 3 ranks (1 point).
+# You see 2 ranks with microbatches of 4, 4, 4 and 2 samples, for two steps (3 points); the grader runs other sizes and 3 ranks (1 point).
 
 # %% nbgrader={"grade": false, "grade_id": "accumulate", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def step(ddp, optimizer, microbatches):
@@ -136,19 +136,20 @@ points
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "accumulate-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>Gradients of several backward calls add up. By what must each loss be multiplied, so that the sum is the mean?</details>
+# <details><summary>Hint 1</summary>Gradients of several backward calls add up. By what must each loss be multiplied, so that the sum is the mean? And what was in .grad before?</details>
 # <details><summary>Hint 2</summary>The mean over a microbatch of b samples, out of n in all, counts b / n.</details>
 # <details><summary>Hint 3</summary>with ddp.no_sync(): around forward and backward of all microbatches but the last.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "rate-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 3. Scale the rate, or not (3 points)
 #
-# A job moves to other ranks.
-# Write `new_rate(rate, before, after)`: the learning rate of SGD by the linear scaling rule, which makes the **mean** gradient's rate proportional to the number of samples in a step.
+# A job moves to another number of ranks.
+# Write `new_rate(rate, before, after)`: its new learning rate for SGD, by the linear scaling rule.
+# The rate for the **mean** of all ranks' gradients is proportional to the samples in a step of all ranks.
+# A job that takes the **sum** needs a rate that is $N$ times smaller than one that takes the mean.
 #
 # `before` and `after` are dicts with `world_size`, `batch_size` (of each rank), and `reduction`, `"mean"` or `"sum"`: what becomes of the ranks' gradients.
 # Each rank's loss is the mean over its own samples.
-# Where a job sums, its rate must be smaller by as much as a sum of gradients is larger than their mean.
 #
 # You see five changes (1 point); the grader has eight more (2 points).
 
@@ -188,7 +189,7 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 4. Predict, then measure (3 points)
 #
-# `perceptron(512, 1024, 1024, 512, 256)` has four linear layers with biases, in fp32.
+# `perceptron(64, 8192, 64, 8192, 32)` has four linear layers with biases, in fp32.
 #
 # 1. **Predict** for 3 ranks: how many **bytes** does each rank send in a step of DDP?
 # 2. **Predict**: how many **all_reduces** is that, if a bucket is closed at 4 MiB or more, and the first one at 1 MiB or more?
@@ -199,14 +200,14 @@ predicted_bytes = None         # sent by each of 3 ranks in a step
 predicted_all_reduces = None
 measured = None                # bytes sent by each of 3 ranks: a list
 ### BEGIN SOLUTION
-predicted_bytes = 2 * (3 - 1) / 3 * 4 * sum(p.numel() for p in perceptron(512, 1024, 1024, 512, 256).parameters())
-predicted_all_reduces = 3      # layers 4 and 3; layer 2; layer 1
+predicted_bytes = 2 * (3 - 1) / 3 * 4 * sum(p.numel() for p in perceptron(64, 8192, 64, 8192, 32).parameters())
+predicted_all_reduces = 3      # layer 4; layers 3 and 2; layer 1
 
 
 def one_step(rank, world_size):
-    ddp = DistributedDataParallel(perceptron(512, 1024, 1024, 512, 256))
+    ddp = DistributedDataParallel(perceptron(64, 8192, 64, 8192, 32))
     with wire() as sent:
-        ddp(torch.randn(4, 512)).sum().backward()
+        ddp(torch.randn(4, 64)).sum().backward()
     return sent.sent
 
 
@@ -221,41 +222,39 @@ rates.check_step(predicted_bytes, predicted_all_reduces, measured)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Parameters: weights and biases of all four layers, 4 bytes each. An all_reduce sends 2 (N-1)/N of them.</details>
-# <details><summary>Hint 2</summary>Sizes from the last: bias of layer 4, its weight of 0.5 MiB, bias and weight of layer 3 (2 MiB), of layer 2 (4 MiB), of layer 1 (2 MiB).</details>
+# <details><summary>Hint 2</summary>Sizes from the last: bias of layer 4, its weight of 1 MiB, bias and weight of layer 3 (2 MiB), of layer 2 (2 MiB), of layer 1 (2 MiB).</details>
 # <details><summary>Hint 3</summary>Make the DDP first, then open the wire() block around forward and backward.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "part-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 5. Where do they part? (3 points)
 #
-# `careless` trains on 4 ranks, and to be safe against outliers, it leaves out what looks odd.
+# `careless` trains on 4 ranks, and where a rank's own loss is high, it does not trust that step and spares the output layer.
 # It is a generator: after each step it yields the model.
 # Nothing fails, and the losses fall.
 #
-# Find, with `first_difference`, after which **step** (counted from 0) the ranks are no longer one model, which **rank** is the odd one, and what the first **tensor** is called that differs.
+# Find, with `first_difference` (which all ranks must call), after which **step** (counted from 0) the ranks are no longer one model, which **rank** is the odd one, and what the first **tensor** is called that differs.
 
 # %% nbgrader={"grade": false, "grade_id": "given", "locked": true, "schema_version": 3, "solution": false, "task": false}
 def careless(rank, world_size):
     """Ten steps of data parallel; yields the model after each."""
     torch.manual_seed(5)
     model = perceptron(16, 32, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = torch.randn(10, world_size, 8, 20, generator=torch.Generator().manual_seed(21))
+    data = torch.randn(10, world_size, 8, 20, generator=torch.Generator().manual_seed(23))
     for batch in data[:, rank]:
-        optimizer.zero_grad()
+        model.zero_grad()
         loss = mse_loss(model(batch[:, :16]), batch[:, 16:])
         loss.backward()
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             dist.all_reduce(parameter.grad)
-            parameter.grad.div_(world_size)
-        if loss < 1.6:                      # an outlier: better no step than a bad one
-            optimizer.step()
+            if name.startswith("0.") or loss < 1.6:     # an outlier should not spoil the output layer
+                parameter.data -= 0.1 * parameter.grad / world_size
         yield model
 
 
 # %% nbgrader={"grade": false, "grade_id": "part", "locked": false, "schema_version": 3, "solution": true, "task": false}
 parting_step = None      # counted from 0
 odd_rank = None
-tensor = None            # its name, such as "0.weight"
+tensor = None            # its name, such as "0.bias"
 ### BEGIN SOLUTION
 def watched(rank, world_size):
     for number, model in enumerate(careless(rank, world_size)):
@@ -272,16 +271,18 @@ from helpers.checks import rates
 rates.check_parting(careless, parting_step, odd_rank, tensor)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "part-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>Write a program for launch that goes through careless(rank, world_size) and calls first_difference(model) after each step, on all ranks.</details>
-# <details><summary>Hint 2</summary>for number, model in enumerate(careless(rank, world_size)): ...; return at the first difference that is not None.</details>
+# <details><summary>Hint 1</summary>Write a program for launch that goes through careless(rank, world_size) and compares the ranks after each step.</details>
+# <details><summary>Hint 2</summary>enumerate(careless(rank, world_size)) gives number and model; return at the first difference that is not None.</details>
 # <details><summary>Hint 3</summary>print(difference) reads as a sentence; difference.what and difference.groups are its parts, and the smallest group comes first.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "whose-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 6. Whose fault? (2 points)
 #
-# A job on 8 ranks averages gradients in `no_sync` windows of 4 microbatches.
-# Somebody finds that the parameters of the ranks differ a little more every step, though each rank's loss falls.
-# Name two mistakes in such a loop that would do this, and for each what you would look at to tell it from the other.
+# A job on 8 ranks accumulates over 4 microbatches with `no_sync`, and should average once before each step.
+# Its ranks start equal; after some hundred steps their parameters differ, a little more every step, though each rank's loss falls.
+#
+# Name two mistakes that would do this, one in the accumulation and one elsewhere in the loop, and say for each what you would look at to tell it from the other.
+# Half a point for each mistake that makes equal ranks part, and half for each observation.
 # This answer is read and graded by a person.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "whose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
@@ -289,4 +290,4 @@ rates.check_parting(careless, parting_step, odd_rank, tensor)
 # Two: ranks do not step alike: one skips a step for its own loss, clips by the norm of its own gradient before the reduction or has another learning rate; or it has loaded a checkpoint by itself. Then the bytes are as they should be, gradients after the reduction are equal on all ranks, and the fingerprint with the optimizer names the rank, or the rate.
 # Different initial weights are no answer for DDP, which broadcasts them.
 #
-# *One point for each mistake that makes ranks drift, with what tells it.*
+# *Half a point for each mistake that makes ranks part, half for what tells it. No points for mistakes that keep ranks equal, such as a missing division.*

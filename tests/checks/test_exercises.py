@@ -10,8 +10,11 @@ GRADED = {
     "01_memory": ["table-check", "smallest-check", "bytes-check", "mistake-check", "layers-check", "measure-check"],
     "02_collectives": ["gather-check", "scatter-check", "broadcast-check", "predict-check", "choose-check",
                        "mend-check"],
+    "03_ddp": ["buckets-check", "accumulate-check", "rate-check", "predict-check", "part-check"],
+    "04_data_sharding": ["sampler-check", "proof-check", "script-check", "ragged-check", "accuracy-check"],
 }
-POINTS = {"01_memory": 18, "02_collectives": 20}            # and 2 for the written answer of each
+# and 2 for the written answer of each
+POINTS = {"01_memory": 18, "02_collectives": 20, "03_ddp": 17, "04_data_sharding": 16}
 EACH = [pytest.param(name, cell, id=f"{name}-{cell}") for name, graded in GRADED.items() for cell in graded]
 
 
@@ -61,6 +64,19 @@ def test_what_a_learner_tries_gives_what_the_text_says():
     assert tried["broadcast-try"].value == ([13] * 5, "3 sends one after another")
     assert tried["choose-try"].value == ("recursive doubling", "halving-doubling")
     assert tried["mend-try"].value == ([1111] * 4, "4 messages")
+    tried = solved("03_ddp")
+    assert tried["buckets-try"].value == ([[1111 * k / 4] for k in (1, 2, 3, 4)],
+                                          [("all_reduce", 40), ("all_reduce", 64)])
+    assert tried["accumulate-try"].value == pytest.approx([16_900, 16_900], rel=0.05)
+    assert tried["rate-try"].value == pytest.approx(0.1)
+    tried = solved("04_data_sharding")
+    first, second = tried["sampler-try"].value
+    assert [len(part) for part in first + second] == [4] * 6
+    assert {*first[0], *first[1], *first[2]} == {*second[0], *second[1], *second[2]} == set(range(10))
+    assert first != second
+    assert tried["proof-try"].value == {1: 2, 3: 0}
+    assert tried["ragged-try"].value == [2, 2]
+    assert tried["accuracy-try"].value == [6 / 9] * 4
 
 
 def test_what_is_to_be_mended_hangs():

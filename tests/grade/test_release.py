@@ -8,8 +8,10 @@ import pytest
 from helpers.grade.release import leaks, release, secrets
 from tests.grade.course import ROOT, SET, SETS, new_course, release_notebook
 
-POINTS = {"01_memory": 20, "02_collectives": 22}
-NUM_EXERCISES = {"01_memory": 6, "02_collectives": 7}         # 01 has its written answer inside exercise 2
+POINTS = {"01_memory": 20, "02_collectives": 22, "03_ddp": 19, "04_data_sharding": 18}
+NUM_EXERCISES = {"01_memory": 6, "02_collectives": 7, "03_ddp": 6,
+                 "04_data_sharding": 6}             # 01 has its written answer inside exercise 2
+NUM_CHECKS = {"01_memory": 6, "02_collectives": 6, "03_ddp": 5, "04_data_sharding": 5}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,10 @@ def test_the_leak_test_knows_what_to_look_for():
             "points += check_functions.check_bytes_per_rank_unseen(bytes_per_rank)",
             "So 9 is where the model state fits, not where training runs.",
             "points += collectives.check_mended_unseen(mended)", "predicted_bytes = 5 * 600 * 4",
-            "place, have = (mesh.rank - source) % n, 1"} <= secrets(ROOT)
+            "place, have = (mesh.rank - source) % n, 1",
+            "(mse_loss(ddp(inputs), targets) * len(inputs) / num_samples).backward()",
+            "points += accumulation.check_accumulation_unseen(step)",
+            "(losses.sum() * dist.get_world_size() / count).backward()"} <= secrets(ROOT)
 
 
 @pytest.mark.parametrize("secret", ['sharded_from = {"parameter": 3, "gradient": 2}', "### BEGIN HIDDEN TESTS",
@@ -104,7 +109,7 @@ def test_every_exercise_has_its_parts(name):
     """Statement with points, an answer cell, a locked check, three folded hints."""
     cells = {cell.id: cell for cell in release_notebook(name).cells}
     checks = [one.removesuffix("-check") for one in cells if one.endswith("-check")]
-    assert len(checks) == 6
+    assert len(checks) == NUM_CHECKS[name]
     for one in checks:
         assert "point" in cells[f"{one}-statement"].source
         assert cells[one].metadata.nbgrader.solution
