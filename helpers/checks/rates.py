@@ -5,7 +5,17 @@ import itertools
 import math
 
 from helpers.checks.elsewhere import Raised, answers
-from helpers.checks.verdict import CheckFailed, Verdict, is_number, number_verdict, plain, score, shown, unseen
+from helpers.checks.verdict import (
+    CheckFailed,
+    Verdict,
+    is_number,
+    number_verdict,
+    plain,
+    same_verdict,
+    score,
+    shown,
+    unseen,
+)
 from helpers.facts.buckets import buckets
 from helpers.facts.units import MiB
 from helpers.predict.comm import bytes_sent
@@ -129,18 +139,10 @@ def check_parting(program: object, step: object, rank: object, tensor: object) -
     if _parting(program) != PARTING:
         raise CheckFailed("careless is not what it was: leave it as it was given")
     name = tensor.removeprefix("parameter ").partition(" [")[0] if type(tensor) is str else tensor
-    return score([_same("step", step, PARTING[0], "call first_difference after each step, and count from 0"),
-                  _same("rank", rank, PARTING[1], "who is alone in the message?"),
-                  _same("tensor", name, PARTING[2], "the name only, as the message has it after 'parameter'")],
+    return score([same_verdict("step", step, PARTING[0], "call first_difference after each step, and count from 0"),
+                  same_verdict("rank", rank, PARTING[1], "who is alone in the message?"),
+                  same_verdict("tensor", name, PARTING[2], "the name only, as the message has it after 'parameter'")],
                  "Found before any loss curve would show it.")
-
-
-def _same(what: str, got: object, right: object, hint: str) -> Verdict:
-    got = plain(got)
-    if got is None or got is ...:
-        return Verdict(1, what, "nothing here yet")
-    comparable = type(got) is str if type(right) is str else is_number(got)
-    return Verdict(1, what, None if comparable and got == right else f"not {shown(got)}: {hint}")
 
 
 def _parting(program: object) -> tuple | None:

@@ -78,6 +78,15 @@ def number_verdict(points: float, what: str, value: object, right: float, mistak
     return Verdict(points, what, f"{given} {named[0] if named else f'is {direction}'}")
 
 
+def same_verdict(what: str, value: object, right: str | int, hint: str) -> Verdict:
+    """One point for exactly this word or number."""
+    value = plain(value)
+    if value is None or value is ...:
+        return Verdict(1, what, "nothing here yet")
+    comparable = type(value) is str if type(right) is str else is_number(value)
+    return Verdict(1, what, None if comparable and value == right else f"not {shown(value)}: {hint}")
+
+
 def is_number(value: object) -> bool:
     """A finite int or float of a size that things have; bool is none.
 

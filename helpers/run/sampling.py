@@ -126,7 +126,10 @@ def _uncut(step: list[int], cuts: list[list[int]]) -> list[int]:
 def _may_drop(loader: DataLoader, steps: list[list[int]]) -> int:
     """The most samples that this rank leaves out of an epoch on purpose."""
     batches = loader.batch_sampler
-    samplers = loader.sampler, getattr(batches, "sampler", None)
-    longest = getattr(batches, "batch_size", None) or max(map(len, steps), default=1)
-    last_batch = longest - 1 if getattr(batches, "drop_last", False) else 0
-    return last_batch + any(getattr(sampler, "drop_last", False) for sampler in samplers)
+    sampler = getattr(batches, "sampler", loader.sampler)
+    last_batch = 0
+    if getattr(batches, "drop_last", False):
+        last_batch = max(map(len, steps), default=1) - 1
+        if hasattr(sampler, "__len__"):
+            last_batch = max(0, len(sampler) - sum(map(len, steps)))
+    return last_batch + bool(getattr(sampler, "drop_last", False))

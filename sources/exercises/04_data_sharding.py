@@ -3,7 +3,7 @@
 #
 # Six exercises, 18 points, about an hour; lesson 04 has all that you need.
 #
-# Each check gives points for right values, and more for the cost or for order.
+# Checks give points for right values, and some give more for the cost or for order.
 # The grader also runs hidden cases.
 # Some of your functions run on real ranks, joined by gloo.
 #
@@ -29,8 +29,8 @@ warm_up()
 # Write `indices(num_samples, rank, world_size, epoch, seed)`: the list of samples that this rank draws in this epoch.
 #
 # - Over all ranks, every sample is there. If $N$ does not divide their number, as few as possible are repeated, so that **all ranks have as many**.
-# - They are shuffled, and in another order in each epoch and for each seed.
-# - Asked again, it gives the same. It must not depend on what random numbers were drawn before, nor change them.
+# - They are shuffled, in another order in each epoch and for each seed.
+# - Asked again, it gives the same. It must neither depend on the global random generators (torch's, numpy's, Python's) nor move them.
 #
 # You see 24, 1003 and 10 samples (3 points); the grader has fewer samples than ranks, and others (1 point).
 
@@ -51,11 +51,11 @@ def indices(num_samples, rank, world_size, epoch, seed):
 [[indices(10, rank, 3, epoch, 0) for rank in range(3)] for epoch in (0, 1)]
 
 # %% nbgrader={"grade": true, "grade_id": "sampler-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import sharding
+from helpers.checks import sampler
 
-points = sharding.check_sampler(indices)
+points = sampler.check_sampler(indices)
 ### BEGIN HIDDEN TESTS
-points += sharding.check_sampler_unseen(indices)
+points += sampler.check_sampler_unseen(indices)
 ### END HIDDEN TESTS
 points
 
@@ -103,7 +103,7 @@ points += sharding.check_proof_unseen(not_once)
 points
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "proof-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>Count first, for all samples, starting from 0, then leave out those with 1.</details>
+# <details><summary>Hint 1</summary>Count first, for all samples, starting from 0, then leave out the samples that were drawn once. Other numbers stay.</details>
 # <details><summary>Hint 2</summary>dict.fromkeys(range(num_samples), 0) is a good start.</details>
 # <details><summary>Hint 3</summary>A number that is no sample has no entry yet: times.get(index, 0) + 1.</details>
 
@@ -111,11 +111,11 @@ points
 # ## 3. Which script is wrong? (3 points)
 #
 # Five scripts make their loaders for 4 ranks as follows, and call what stands beside the loader at the start of each epoch.
-# They train without an error, and one of them is wrong.
+# They train without an error. One of them has a FAULT; the others have notes at most.
 #
 # 1. `wrong`: which one, `"a"` to `"e"`?
 # 2. `kind`: which kind of fault, as `check_sampling` names it?
-# 3. `never_drawn`: how many samples of the training data does no rank draw in epoch 0?
+# 3. `never_drawn`: how many of the 1003 samples does no rank draw in epoch 0?
 #
 # Keep `scripts` as it is.
 
@@ -137,7 +137,7 @@ def script_b(rank, world_size):
 
 def script_c(rank, world_size):
     torch.manual_seed(rank)
-    mine = Subset(samples, range(rank, 1000, world_size))   # 3 samples are left out, so that all have 250
+    mine = Subset(samples, range(rank, 1003, world_size))   # 251 samples, or 250
     return DataLoader(mine, 10, shuffle=True, drop_last=True), None
 
 
@@ -188,9 +188,9 @@ sharding.check_script(scripts, wrong, kind, never_drawn)
 # Under PyTorch's DDP, every rank calls `backward(losses)` with the losses of its own samples, a tensor `[n]` with an `n` that may **differ between ranks**, and may be 0.
 # Write it: it calls `.backward()` on something, once, such that DDP leaves the gradient of the **mean over all samples of all ranks**.
 #
-# Target: beyond DDP's own gradients, no more than a number from each rank is exchanged.
+# Target: beyond DDP's own gradients, each rank sends one number only.
 #
-# You see 2 ranks with 4 samples, and 4 ranks with 8, 8, 3 and 1 (3 points); the grader has a rank without samples, and other numbers of ranks (1 point).
+# You see 2 ranks with 200 samples, and 4 ranks with 400, 400, 150 and 50 (3 points); the grader has a rank without samples, and other numbers of ranks (1 point).
 
 # %% nbgrader={"grade": false, "grade_id": "ragged", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def backward(losses):
@@ -224,7 +224,7 @@ points
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "ragged-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
-# <details><summary>Hint 1</summary>DDP sums the ranks' gradients and divides by N. What must the sum be?</details>
+# <details><summary>Hint 1</summary>DDP sums the ranks' gradients and divides by N. What must the sum be? (An all_reduce of the loss itself has no gradient.)</details>
 # <details><summary>Hint 2</summary>Sum of all losses / number of all samples = (1/N) sum over ranks of (N times own sum / number of all).</details>
 # <details><summary>Hint 3</summary>One all_reduce of the number of samples. losses.sum() of an empty tensor is 0, and backward works.</details>
 
@@ -276,9 +276,10 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "same-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 6. The same curve (2 points)
 #
-# Two colleagues train on 8 ranks with DDP. One has forgotten the `DistributedSampler`; both use the same seed everywhere.
-# After 500 steps their loss curves lie on top of each other, and the fingerprints of all ranks are equal.
-# Explain why neither shows the mistake, what it has cost, and what would have shown it before the first step.
+# Two colleagues train on 8 ranks with DDP and `shuffle=True`. One has forgotten the `DistributedSampler`; both use one seed everywhere.
+# After 500 steps, within the first epoch, rank 0's loss curves lie on top of each other, and the fingerprints of all ranks are equal.
+#
+# Explain why the curves are alike, why the fingerprints are, what it has cost (a number), and what would have shown it before the first step: half a point each.
 # This answer is read and graded by a person.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "same", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
@@ -286,4 +287,4 @@ points
 # It has cost 7 of 8 ranks: each global batch has only one rank's different samples, so the job has seen an eighth of the data for the same money, with the noise of the small batch at the rate of the large one.
 # Comparing which samples each rank draws shows it at once (check_sampling: same batches, 12.5 % unique).
 #
-# *One point for both reasons why it does not show, one for the cost and the check.*
+# *Half a point each: curves, fingerprints, cost with a number, the check.*
