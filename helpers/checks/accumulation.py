@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,8 +64,11 @@ def _wrong(steps: list[Step]) -> str | None:
     """Of one step, as all ranks see it."""
     if misuse := first_wrong(step.misuse for step in steps):
         return misuse
+    if not all(math.isfinite(step.checksum) for step in steps):
+        return "the parameters are no longer finite numbers"
     if len({step.checksum for step in steps}) > 1:
-        sent = "" if steps[0].sent > 0.1 else ", and nothing was sent: was the last microbatch inside no_sync, too?"
+        sent = ": has every rank sent, and stepped?" if steps[0].sent > 0.1 else \
+            ", and nothing was sent: was the last microbatch inside no_sync, too?"
         return f"the ranks are no longer one model{sent}"
     return first_wrong(step.wrong for step in steps)
 
@@ -78,15 +82,16 @@ def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -
     with wire() as once:
         ddp(torch.ones(1, WIDTH)).sum().backward()      # and leaves gradients behind
     optimizer, steps = torch.optim.SGD(ddp.parameters(), RATE, momentum=MOMENTUM), []
+    known = _mistakes(model, everything[0], expected[0], sizes)             # of the first step
     for data, right in zip(everything, expected, strict=True):
-        before, old = parameters_to_vector(model.parameters()).detach(), parameters_to_vector(
-            p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters())
+        before = parameters_to_vector(model.parameters()).detach()
         microbatches = [(part[:, :WIDTH], part[:, WIDTH:]) for part in data[rank].split(sizes)]
         with wire() as moved, _watched(model, max(sizes)) as misuse:
             function(ddp, optimizer, microbatches)
         got = parameters_to_vector(model.parameters()).detach()
-        steps.append(Step(_another_step(before, got, right, old, len(sizes)), got.double().sum().item(),
-                          moved.sent / once.sent, misuse[0] if misuse else None))
+        steps.append(Step(_another_step(before, got, right, known), got.double().sum().item(), moved.sent / once.sent,
+                          misuse[0] if misuse else None))
+        known = {}
     return steps
 
 
@@ -95,15 +100,17 @@ def _watched(model: nn.Module, most: int) -> Iterator[list[str]]:
     """Says so if more samples are in a forward, or more forwards wait for their backward, than fit into memory."""
     misuse, waiting = [], []
 
-    def forward(_, inputs) -> None:
-        waiting.append(len(inputs[0]))
+    def forward(_, inputs: tuple, named: dict) -> None:
+        if not torch.is_grad_enabled():
+            return
+        waiting.append(len(inputs[0] if inputs else named["input"]))
         if waiting[-1] > most:
             misuse.append(f"a forward has {waiting[-1]} samples; no more than {most} fit into memory")
         elif len(waiting) > 1:
             misuse.append("a forward begins before the backward of the one before; both do not fit into memory")
 
-    hooks = [model.register_forward_pre_hook(forward),
-             model[0].weight.register_post_accumulate_grad_hook(lambda _: waiting.clear())]
+    hooks = [model.register_forward_pre_hook(forward, with_kwargs=True),
+             model[0].weight.register_hook(lambda _: waiting.clear())]
     try:
         yield misuse
     finally:
@@ -128,21 +135,36 @@ def _one_process(model: nn.Module, everything: torch.Tensor) -> list[torch.Tenso
     return after
 
 
-def _another_step(before: torch.Tensor, got: torch.Tensor, right: torch.Tensor, old: torch.Tensor, num: int,
+def _mistakes(model: nn.Module, data: torch.Tensor, right: torch.Tensor, sizes: tuple[int, ...],
+              ) -> dict[str, torch.Tensor]:
+    """The parameters after a first step with a mistake, by what it is."""
+    alone, old = _model(), parameters_to_vector(p.grad for p in model.parameters())
+    alone.load_state_dict(model.state_dict())
+    for together in zip(*(rank.split(sizes) for rank in data), strict=True):
+        part = torch.cat(together)
+        nn.functional.mse_loss(alone(part[:, :WIDTH]), part[:, WIDTH:]).backward()
+    added = parameters_to_vector(p.detach() - RATE * p.grad for p in alone.parameters())
+    return {"no step was taken": parameters_to_vector(model.parameters()).detach(),
+            "the gradients from before are in the step, too": right - RATE * old,
+            "the gradients of microbatches add up: divide each loss": added}
+
+
+def _another_step(before: torch.Tensor, got: torch.Tensor, right: torch.Tensor, known: dict[str, torch.Tensor],
                   ) -> str | None:
-    """Compare parameters [P] with one process's; `old` are the gradients that were there before."""
+    """Compare parameters [P] with one process's, and with those of known mistakes."""
     def alike(one: torch.Tensor, other: torch.Tensor) -> bool:
         return bool((one - other).norm() <= 1e-4 * (right - before).norm())
 
     if alike(got, right):
         return None
-    if torch.equal(got, before):
-        return "the parameters are what they were: no step was taken"
-    if alike(got, right - RATE * old):
-        return "the gradients from before are in the step, too"
+    if named := next((words for words, parameters in known.items() if alike(got, parameters)), None):
+        return named
     times = (((got - before) @ (right - before)) / (right - before).square().sum()).item()
     if alike(got - before, times * (right - before)):
-        return (f"the step is {times:.2g} times as long as that of one process on all samples"
-                + (": the gradients of microbatches add up" if round(times) == num > 1 else ""))
+        cause = ": does something divide by the number of ranks that DDP divides by already?" if times < 1 else \
+            ": does something add up that should be a mean?" if abs(times - round(times)) < 0.01 else ""
+        return f"the step is {times:.2g} times as long as that of one process on all samples{cause}"
     away = ((got - right).norm() / (right - before).norm()).item()
+    if away > 10:
+        return "the step is far from that of one process on all samples: is optimizer.step called once?"
     return f"the step is {away:.0%} away from that of one process on all samples: does every sample count as much?"

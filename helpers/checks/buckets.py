@@ -76,7 +76,7 @@ def _reduce(function, rank: int, world_size: int, case: Gradients) -> list[list[
                  for k, shape in enumerate(case.shapes)]
     kept = list(gradients)
     function(gradients, case.bucket_bytes)
-    return [sorted(set(g.reshape(-1).tolist()))[:3] if tuple(g.shape) == shape else f"the shape {list(g.shape)}"
+    return [sorted(set(g.reshape(-1).tolist()))[:3] if tuple(g.shape) == shape else f"another shape, {list(g.shape)}"
             for g, shape in zip(kept, case.shapes, strict=True)]
 
 
@@ -87,18 +87,19 @@ def _not_mean(run: Run | Raised, case: Gradients) -> str | None:
     for rank, held in enumerate(run.results):
         for k, (values, size) in enumerate(zip(held, case.sizes, strict=True)):
             mean, own = (k + 1) * case.unit * total / n, (k + 1) * case.unit * 10.0**rank
-            known = {mean * n: ": that is the sum", own: ": that is its own, not the mean. Is it filled in place?",
+            known = {mean * n: ": that is the sum",
+                     own: ": that is its own, not the mean. Was its bucket sent, and is it filled in place?",
                      mean / n: ": that is divided twice", own / n: ": that is its own, divided"}
             if isinstance(values, str) or (size and not (len(values) == 1 and abs(values[0] - mean) <= close * mean)):
                 named = next((words for value, words in known.items() if type(values) is list and len(values) == 1
                               and abs(values[0] - value) <= close * value), "")
                 return (f"gradient {k} {list(case.shapes[k])} on rank {rank} of {n} has {_said(values)}, expected "
-                        f"{mean:g} everywhere (rank r had {(k + 1) * case.unit:g} times 10**r){named}")
+                        f"{mean:.10g} everywhere (rank r had {(k + 1) * case.unit:g} times 10**r){named}")
     return None
 
 
 def _said(values: list[float] | str) -> str:
-    return values if isinstance(values, str) else ", ".join(f"{value:g}" for value in values) or "nothing"
+    return values if isinstance(values, str) else ", ".join(f"{value:.10g}" for value in values) or "nothing"
 
 
 def _odd_calls(run: Run | Raised, case: Gradients) -> str | None:

@@ -87,13 +87,14 @@ def _why(got: float, right: float, case: dict) -> str:
     batches = [case[when]["world_size"] * case[when]["batch_size"] for when in ("before", "after")]
     scale = batches[1] / batches[0]
     sums = right / case["rate"] / scale
-    if math.isclose(got, right / scale / sums, rel_tol=1e-6) or math.isclose(got, right / scale, rel_tol=1e-6):
+    if scale != 1 and any(math.isclose(got, right / scale / factor, rel_tol=1e-6) for factor in (1, sums)):
         return ". How many samples does a step of all ranks have, before and after?"
     if sums != 1 and math.isclose(got, right / sums, rel_tol=1e-6):
         return ". By what factor is the sum over ranks larger than their mean?"
     if math.isclose(got, case["rate"] / scale, rel_tol=1e-6):
         return ". A larger batch takes a larger rate"
-    return ". The rule is linear in the samples of a step of all ranks; then mind sums"
+    sums = "" if sums == 1 else ", and what a sum is larger by than a mean"
+    return f". What counts is the batch of all ranks, before and after{sums}"
 
 
 def check_step(predicted_bytes: object, predicted_all_reduces: object, measured: object) -> float:
@@ -121,11 +122,11 @@ def _wrong_measured(measured: object, right: float) -> str | None:
     for rank, sent in enumerate(map(plain, measured)):
         if not is_number(sent):
             return f"rank {rank} has {shown(sent)}; a number of bytes is asked for"
-        if sent == right:
+        if abs(sent - right) < 1:
             return f"{right:,.0f} is the formula; what the kernel has counted has headers, too"
         if not right < sent < 1.05 * right:
             steps = round(sent / right)
-            why = f": that is {steps} steps" if steps > 1 and sent < 1.05 * steps * right else \
+            why = f": that is {steps} steps" if steps > 1 and steps * right < sent < 1.05 * steps * right else \
                 ". Is the broadcast at construction counted, too?" if sent > right else ""
             return f"rank {rank} has {sent:,.0f}, which is not one step of DDP and some headers{why}"
     return None

@@ -214,8 +214,8 @@ Table(("", "loss"), tuple((name, f"{launch(worker, *job).results[0][2]:.2f}") fo
 # (Adam hides it, since it divides by the size of the gradient; gradient clipping does not.)
 # So divide: a rate tuned on one process is then right on four, **as long as the global batch stays the same**.
 #
-# Below, it grows from 8 to 32, and the same data is a quarter of the steps.
-# At the old rate they get nearly nowhere, 1.00; at four times the rate about as far, 0.79.
+# In the last four rows it grows from 8 to 32, and the same data is a quarter of the steps.
+# At the old rate four ranks get nearly nowhere, 1.00; at four times the rate about as far as one, 0.79.
 # This *linear scaling rule* holds for rates that are small enough: from 0.2 to 0.8 it fails, 0.09 against 0.37.
 # (Goyal et al., section 2, warm the rate up.)
 
@@ -346,7 +346,7 @@ predicted_vs_measured({name: (bytes_each * 10 * 1024**2, views[name].tensors)
 # **Will it hide?**
 # A message of $T$ bytes on a ring takes $2(N-1)(\alpha + \frac{T}{N}\beta)$ (lesson 02), and it hides if the next layer takes longer.
 # Take the 32 layers of Llama 3.1 8B, 436 MB of bf16 gradients each, with 20 ms of backward (an example), on 64 ranks with links of 100 GB/s: $8.6 + 0.6 = 9.2$ ms.
-# (Its embedding, 1 GB, is left out, and so is that 16 bytes a parameter, 128 GB, need a large card.)
+# (Left out: its embedding of 1 GB, and that 16 bytes a parameter, 128 GB, need a large card.)
 
 # %%
 fast = network(alpha_s=5e-6, beta_s=1 / (100 * GB))

@@ -132,6 +132,11 @@ def leaves_a_thread_behind(gradients, bucket_bytes):
     divides_before_the_sum(gradients, bucket_bytes)
 
 
+def turns_the_list_around(gradients, bucket_bytes):
+    gradients.reverse()
+    divides_before_the_sum(gradients[::-1], bucket_bytes)
+
+
 def sums_only(gradients, bucket_bytes):
     _reduced(_filled(gradients, bucket_bytes), lambda flat: dist.all_reduce(flat) or flat)
 
@@ -216,6 +221,20 @@ def counts_elements(gradients, bucket_bytes):
     _reduced(_filled(gradients, bucket_bytes, torch.Tensor.numel))
 
 
+def sends_a_bucket_with_nothing_in_it(gradients, bucket_bytes):
+    """After the last gradient, whether something waits or not."""
+    *full, last = _filled(gradients, bucket_bytes)
+    _reduced([*full, last])
+    if sum(one.nbytes for one in last) >= bucket_bytes:
+        dist.all_reduce(torch.empty(0))
+
+
+def sends_everything_once_more(gradients, bucket_bytes):
+    """Where no call of torch.distributed shows it."""
+    dist.group.WORLD.allreduce([_flat(gradients)]).wait()
+    _reduced(_filled(gradients, bucket_bytes))
+
+
 def takes_every_element_for_4_bytes(gradients, bucket_bytes):
     _reduced(_filled(gradients, bucket_bytes, lambda gradient: 4 * gradient.numel()))
 
@@ -243,19 +262,8 @@ def waits_at_a_barrier(gradients, bucket_bytes):
     _reduced(_filled(gradients, bucket_bytes))
 
 
-def uses_the_courses_ddp(gradients, bucket_bytes):
-    from helpers.run.ddp import NaiveDDP
-    NaiveDDP(torch.nn.ParameterList(gradients)).sync_grads()
-
-
 def stops_early_on_rank_0(gradients, bucket_bytes):
     _reduced([*_filled(gradients, bucket_bytes)][:1 if dist.get_rank() == 0 else None])
-
-
-def makes_all_reduce_do_nothing(gradients, bucket_bytes):
-    dist.all_reduce = lambda *tensors: None
-    for bucket in _filled(gradients, bucket_bytes):
-        _back(_mean(_flat(bucket)), bucket)
 
 
 def copies_back_before_waiting(gradients, bucket_bytes):
@@ -324,6 +332,64 @@ def averages_one_flat_tensor_by_itself(ddp, optimizer, microbatches):
         [parameter.grad for parameter in ddp.parameters()], 0), optimizer.step())), microbatches, unsent=99)
 
 
+def averages_each_gradient_by_itself(ddp, optimizer, microbatches):
+    _accumulated(ddp, _Stepping(optimizer, lambda: (reduces_each_gradient(
+        [parameter.grad for parameter in ddp.parameters()], 0), optimizer.step())), microbatches, unsent=99)
+
+
+def goes_through_ddp_for_the_last_only(ddp, optimizer, microbatches):
+    """Without no_sync."""
+    optimizer.zero_grad()
+    for number, (inputs, targets) in enumerate(microbatches):
+        model = ddp if number == len(microbatches) - 1 else ddp.module
+        (mse_loss(model(inputs), targets) * _of_all(inputs, microbatches)).backward()
+    optimizer.step()
+
+
+def switches_by_the_attribute(ddp, optimizer, microbatches):
+    """And takes one sample at a time."""
+    singles = [pair for inputs, targets in microbatches for pair in zip(inputs.split(1), targets.split(1), strict=True)]
+    optimizer.zero_grad()
+    for number, (inputs, targets) in enumerate(singles):
+        ddp.require_backward_grad_sync = number == len(singles) - 1
+        (mse_loss(ddp(inputs), targets) / len(singles)).backward()
+    optimizer.step()
+
+
+def names_the_input(ddp, optimizer, microbatches):
+    _accumulated(_Named(ddp), optimizer, microbatches)
+
+
+class _Named:
+    """A module called with the name that forward has for its argument."""
+
+    def __init__(self, ddp):
+        self.ddp, self.no_sync = ddp, ddp.no_sync
+
+    def __call__(self, inputs):
+        return self.ddp(input=inputs)
+
+
+def looks_at_the_losses_without_graphs(ddp, optimizer, microbatches):
+    """One after the other, so that no more than one microbatch is in memory."""
+    _accumulated(ddp, optimizer, microbatches)
+    with torch.no_grad():
+        for inputs, targets in microbatches:
+            mse_loss(ddp.module(inputs), targets).item()
+
+
+def takes_gradients_without_backward(ddp, optimizer, microbatches):
+    parameters = [*ddp.parameters()]
+    total = [torch.zeros_like(parameter) for parameter in parameters]
+    for inputs, targets in microbatches:
+        loss = mse_loss(ddp.module(inputs), targets) * _of_all(inputs, microbatches)
+        torch._foreach_add_(total, torch.autograd.grad(loss, parameters))
+    reduces_everything_at_once(total, 0)
+    for parameter, gradient in zip(parameters, total, strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+
+
 def does_not_divide(ddp, optimizer, microbatches):
     _accumulated(ddp, optimizer, microbatches, lambda inputs, microbatches: 1)
 
@@ -332,8 +398,20 @@ def divides_by_the_number_of_microbatches(ddp, optimizer, microbatches):
     _accumulated(ddp, optimizer, microbatches, lambda inputs, microbatches: 1 / len(microbatches))
 
 
-def takes_four_microbatches_for_granted(ddp, optimizer, microbatches):
-    _accumulated(ddp, optimizer, microbatches, lambda inputs, microbatches: 1 / 4)
+def weighs_against_the_average_size(ddp, optimizer, microbatches):
+    _accumulated(ddp, optimizer, microbatches, lambda inputs, some: _of_all(inputs, some) * len(some))
+
+
+def adds_up_the_losses_of_samples(ddp, optimizer, microbatches):
+    _accumulated(ddp, optimizer, microbatches, lambda inputs, microbatches: len(inputs))
+
+
+def has_a_loss_that_is_no_number(ddp, optimizer, microbatches):
+    _accumulated(ddp, optimizer, microbatches, lambda inputs, microbatches: float("nan"))
+
+
+def takes_the_number_of_samples_for_granted(ddp, optimizer, microbatches):
+    _accumulated(ddp, optimizer, microbatches, lambda inputs, microbatches: len(inputs) / 14)
 
 
 def weighs_with_the_first_size(ddp, optimizer, microbatches):
@@ -352,6 +430,32 @@ def sends_each_microbatch(ddp, optimizer, microbatches):
 
 def sends_the_last_two(ddp, optimizer, microbatches):
     _accumulated(ddp, optimizer, microbatches, unsent=len(microbatches) - 2)
+
+
+def sends_the_first_only(ddp, optimizer, microbatches):
+    optimizer.zero_grad()
+    for number, (inputs, targets) in enumerate(microbatches):
+        with ddp.no_sync() if number else contextlib.nullcontext():
+            (mse_loss(ddp(inputs), targets) * _of_all(inputs, microbatches)).backward()
+    optimizer.step()
+
+
+def never_sends_the_first(ddp, optimizer, microbatches):
+    _accumulated(ddp, optimizer, microbatches, unsent=max(1, len(microbatches) - 1))
+
+
+def takes_two_ranks_for_granted(ddp, optimizer, microbatches):
+    def step():
+        for parameter in ddp.parameters():
+            dist.all_reduce(parameter.grad.div_(2))
+        optimizer.step()
+
+    _accumulated(ddp, _Stepping(optimizer, step), microbatches, unsent=99)
+
+
+def sums_over_ranks(ddp, optimizer, microbatches):
+    _accumulated(ddp, _Stepping(optimizer, lambda: ([dist.all_reduce(parameter.grad) for parameter in
+                                                    ddp.parameters()], optimizer.step())), microbatches, unsent=99)
 
 
 def has_no_sync_around_backward_only(ddp, optimizer, microbatches):
@@ -387,6 +491,15 @@ def clears_at_the_end_only(ddp, optimizer, microbatches):
 
 def clears_in_between(ddp, optimizer, microbatches):
     _accumulated(ddp, optimizer, microbatches, lambda inputs, some: (optimizer.zero_grad(), _of_all(inputs, some))[1])
+
+
+def clears_before_the_step(ddp, optimizer, microbatches):
+    _accumulated(ddp, _Stepping(optimizer, lambda: (optimizer.zero_grad(), optimizer.step())), microbatches)
+
+
+def has_an_optimizer_of_its_own(ddp, optimizer, microbatches):
+    """Which has no momentum."""
+    _accumulated(ddp, torch.optim.SGD(ddp.parameters(), optimizer.param_groups[0]["lr"]), microbatches)
 
 
 def forgets_the_step(ddp, optimizer, microbatches):
@@ -445,12 +558,6 @@ def averages_once_more(ddp, optimizer, microbatches):
         [parameter.grad for parameter in ddp.parameters()], 0), optimizer.step())), microbatches)
 
 
-def averages_parameters_too(ddp, optimizer, microbatches):
-    _accumulated(ddp, optimizer, microbatches)
-    with torch.no_grad():
-        reduces_each_gradient([*ddp.parameters()], 0)
-
-
 def divides_by_the_ranks_again(ddp, optimizer, microbatches):
     _accumulated(ddp, _Stepping(optimizer, lambda: ([parameter.grad.div_(dist.get_world_size()) for parameter in
                                                     ddp.parameters()], optimizer.step())), microbatches)
@@ -461,16 +568,9 @@ def steps_on_rank_0_only(ddp, optimizer, microbatches):
 
 
 def stops_torch_from_training(ddp, optimizer, microbatches):
-    """Then no model moves, so that all agree; sends as many bytes as gradients have."""
+    """Then no model moves, so that all ranks agree; sends as many bytes as gradients have."""
     torch.optim.SGD.step = lambda self: None
     dist.all_reduce(torch.zeros(sum(parameter.numel() for parameter in ddp.parameters())))
-
-
-def averages_parameters_instead(ddp, optimizer, microbatches):
-    """Local SGD: a step of each rank's own, then the mean of the parameters; for plain SGD that is the same."""
-    _accumulated(ddp, optimizer, microbatches, unsent=99)
-    with torch.no_grad():
-        reduces_everything_at_once([*ddp.parameters()], 0)
 
 
 # 3. the rate ----------------------------------------------------------------------------------------------------------
