@@ -20,7 +20,7 @@ from helpers.run.meters import wire
 OWN_MEANS = (*FORBIDDEN, "helpers.run.data")
 CLOSE = 1e-4
 MOST_BYTES_MORE = 3_000         # a number from each rank, with gloo's headers or pickled, is less; all losses are more
-NUM_FEATURES = 6
+NUM_FEATURES = 1000             # so that a second reduction of the gradients costs more than the numbers of samples
 
 
 def check_backward(function: object) -> float:
@@ -46,7 +46,7 @@ def check_backward_unseen(function: object) -> float:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Of each rank: its gradient [6], or None; and bytes beyond those of DDP."""
+    """Of each rank: its gradient [1000], or None; and bytes beyond those of DDP."""
 
     by_rank: list[list[float] | None]
     bytes_more: list[int]
@@ -115,6 +115,8 @@ def _why(got: list[float], expected: list[float], of_means: list[float], num_ran
     factor = math.fsum(map(operator.mul, got, expected)) / math.fsum(map(operator.mul, expected, expected))
     if not _alike(got, [factor * one for one in expected]) or factor <= 0:
         return "nor is it a multiple of it. Is backward called once, on one number?"
+    if math.isclose(factor, num_ranks, rel_tol=1e-3):
+        return f"it is {num_ranks} times too large. What is left when DDP has divided by the number of ranks?"
     if math.isclose(factor * num_ranks, 1, rel_tol=1e-3):
         return f"it is {num_ranks} times too small. DDP divides by the number of ranks, too"
     return f"it is {factor:.3g} times too large" if factor > 1 else f"it is {1 / factor:.3g} times too small"
@@ -159,20 +161,23 @@ def _wrong_accuracy(function: object, cases: list[tuple], padded: bool) -> str |
             if not abs(got - right) < CLOSE:
                 return (f"{num_samples - len(wrong)} of {num_samples} samples are right, on "
                         f"{count(world_size, 'rank')}: rank {rank} says {got:.4f}, expected {right:.4f}"
-                        + _known_accuracy(got, rank, world_size, num_samples, wrong, padded))
+                        + _known_accuracy(run.results, world_size, num_samples, wrong, padded))
     return None
 
 
-def _known_accuracy(got: float, rank: int, world_size: int, num_samples: int, wrong: tuple, padded: bool) -> str:
+def _known_accuracy(got: list[float], world_size: int, num_samples: int, wrong: tuple, padded: bool) -> str:
+    """Which known mistake gives what all ranks say."""
     ranks = [[index not in wrong for index in _indices(one, world_size, num_samples, padded)]
              for one in range(world_size)]
     num_right, num_draws = sum(map(sum, ranks)), sum(map(len, ranks))
     own = [sum(one) / max(1, len(one)) for one in ranks]
-    named = {": that is its own accuracy": own[rank],
-             ": a repeated sample counts twice": num_right / num_draws,
-             ": a repeated sample counts twice, and is divided as if it did not": num_right / num_samples,
-             ": that is the mean of the ranks' accuracies": sum(own) / world_size}
-    return next((words for words, value in named.items() if abs(got - value) < CLOSE), "")
+    named = {": a repeated sample counts twice": [num_right / num_draws] * world_size,
+             ": a repeated sample counts twice, but not in the divisor": [num_right / num_samples] * world_size,
+             ": that is the mean of the ranks' accuracies": [sum(own) / world_size] * world_size,
+             ": that is each rank's own accuracy": own,
+             ": that is each rank's own share of all samples": [sum(one) / num_samples for one in ranks]}
+    return next((words for words, said in named.items()
+                 if all(is_number(one) and abs(one - value) < CLOSE for one, value in zip(got, said, strict=True))), "")
 
 
 def _indices(rank: int, world_size: int, num_samples: int, padded: bool) -> list[int]:

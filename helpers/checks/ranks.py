@@ -16,8 +16,8 @@ from helpers.run.launch import RankFailed, RankHung, Run, launch
 
 DEADLINE_S = 15.0
 OWN_DDP = (*FORBIDDEN, "helpers.run.ddp", "helpers.run.ddp_demo")
-OWN_FRAME = re.compile(r'\n {4}File "(?:ranks|buckets|accumulation|means|sharding)\.py", line [^\n]*'
-                       r'|\n {2}File "(?:ranks|buckets|accumulation|means|sharding)\.py", line [^\n]*(?:\n {4}[^\n]*)?')
+OWN_FRAME = re.compile(r'\n {4}File "(?:ranks|buckets|accumulation|means|sampler)\.py", line [^\n]*'
+                       r'|\n {2}File "(?:ranks|buckets|accumulation|means|sampler)\.py", line [^\n]*(?:\n {4}[^\n]*)?')
 HALTED = re.compile(r"ModuleNotFoundError: import of ([\w.]+) halted")
 
 

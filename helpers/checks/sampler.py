@@ -22,6 +22,7 @@ OWN_DATA = (*FORBIDDEN, "helpers.run.data", "helpers.run.sampling", "helpers.fac
 ASKED = {"epoch 0": (0, 0), "epoch 1": (1, 0), "epoch 0 again": (0, 0), "another seed": (0, 1)}    # epoch, seed added
 ENOUGH = 400                    # samples, of which no shuffle leaves many in their order
 MOST_IN_A_ROW = 0.3             # share of neighbours with one and the same difference
+MOST_RISING = 0.7               # share of neighbours of which the second is larger
 
 Parts = dict[str, list[list[int]]]      # by what was asked: of each rank
 
@@ -71,6 +72,7 @@ def _asked(function, rank: int, world_size: int, case: tuple[int, int]) -> dict[
             return Raised("returned None: is there a return?")
         if not hasattr(value, "__iter__"):
             return Raised(f"returned {shown(value)}; a list is asked for")
+        value = value.tolist() if hasattr(value, "tolist") else value
         drawn = [plain(one) for one in itertools.islice(value, 10 * num_samples + 10)]
         if _global_states() != before:
             return Raised("draws from, or seeds, a global random generator: make one of your own, torch.Generator()")
@@ -93,14 +95,17 @@ def _not_covering(parts: Parts, num_samples: int) -> str | None:
         drawn, num_ranks = [index for part in parts[name] for index in part], len(parts[name])
         if odd := [index for index in drawn if not 0 <= index < num_samples]:
             return f"in {name}, {odd[0]} is no sample"
+        alike = num_ranks > 1 and all(sorted(part) == sorted(parts[name][0]) for part in parts[name])
         if missing := sorted(set(range(num_samples)) - set(drawn)):
-            hint = ". Do all ranks cut the same permutation?" if len(set(drawn)) < len(drawn) else \
-                ". Repeat some, do not drop any" if len(missing) < num_ranks else ""
+            hint = ". All ranks draw the same samples: is rank used?" if alike else \
+                ". Do all ranks cut the same permutation?" if len(set(drawn)) < len(drawn) else \
+                ". Repeat some, do not drop any" if len(missing) == num_samples % num_ranks else ""
             return f"in {name}, {count(len(missing), 'sample is', 'samples are')} never drawn, {missing[0]} first{hint}"
         fewest = -num_samples % num_ranks
         if len(drawn) - num_samples > fewest:
+            everyone = ". Every rank draws all of them" if alike else ""
             return f"in {name}, {count(len(drawn) - num_samples, 'draw repeats', 'draws repeat')} a sample; " \
-                   f"{fewest} are enough"
+                   f"{fewest} are enough{everyone}"
     return None
 
 
@@ -115,15 +120,15 @@ def _odd_order(parts: Parts) -> str | None:
     if sum(map(len, parts["epoch 0"])) < ENOUGH:        # few samples may come in order by chance
         return None
     for name in ("epoch 0", "epoch 1"):
-        dealt = [index for turn in zip(*parts[name], strict=False) for index in turn]
-        if any(_in_a_row(one) > MOST_IN_A_ROW for one in (dealt, *parts[name])):
+        if any(map(_in_order, parts[name])):
             return f"in {name}, samples come in their own order, or nearly: shuffle them"
     if parts["epoch 0"] == parts["epoch 1"]:
         return "epoch 1 has the order of epoch 0"
     return "another seed gives the same order" if parts["epoch 0"] == parts["another seed"] else None
 
 
-def _in_a_row(samples: list[int]) -> float:
-    """The share of neighbours that have the most common difference."""
+def _in_order(samples: list[int]) -> bool:
+    """Whether most samples stand as no shuffle leaves them: rising, falling, or a fixed step apart."""
     steps = Counter(second - first for first, second in itertools.pairwise(samples))
-    return max(steps.values()) / steps.total() if steps else 0.0
+    rising = sum(times for step, times in steps.items() if step > 0) / steps.total()
+    return max(steps.values()) / steps.total() > MOST_IN_A_ROW or not 1 - MOST_RISING < rising < MOST_RISING

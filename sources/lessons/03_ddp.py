@@ -216,8 +216,7 @@ Table(("", "loss"), tuple((name, f"{launch(worker, *job).results[0][2]:.2f}") fo
 #
 # In the last four rows it grows from 8 to 32, and the same data is a quarter of the steps.
 # At the old rate four ranks get nearly nowhere, 1.00; at four times the rate about as far as one, 0.79.
-# This *linear scaling rule* holds for rates that are small enough: from 0.2 to 0.8 it fails, 0.09 against 0.37.
-# (Goyal et al., section 2, warm the rate up.)
+# This *linear scaling rule* (Goyal et al.) holds for rates that are small enough: from 0.2 to 0.8 it fails, 0.09 against 0.37.
 
 # %% [markdown]
 # ## Predict

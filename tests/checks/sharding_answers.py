@@ -2,13 +2,12 @@
 
 No pytest here, so that ranks need not import it.
 """
-import functools
 import itertools
 import math
 import os
 import random
 import sys
-import time
+import warnings
 from collections import Counter, OrderedDict, defaultdict
 from unittest.mock import ANY
 
@@ -64,26 +63,38 @@ def yields_one_after_the_other(**case):
     yield from deals_out_a_permutation(**case)
 
 
-def gives_numbers_of_numpy(**case):
-    return [np.int64(index) for index in deals_out_a_permutation(**case)]
-
-
 def puts_the_global_generator_back(num_samples, rank, world_size, epoch, seed):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1000 * seed + epoch)
         return _dealt(torch.randperm(num_samples).tolist(), rank, world_size)
 
 
-def shuffles_each_rank_again(num_samples, rank, world_size, epoch, seed):
-    """Once the parts are cut, a rank may go through its own as it likes."""
-    mine = deals_out_a_permutation(num_samples, rank, world_size, epoch, seed)
-    random.Random(1000 * seed + 10 * epoch + rank).shuffle(mine)
+def shuffles_each_rank_for_itself(num_samples, rank, world_size, epoch, seed):
+    """A partition, but the same one in every epoch, and all ranks shuffle their block alike."""
+    mine = does_not_shuffle(num_samples, rank, world_size, epoch, seed)
+    random.Random(1000 * seed + epoch).shuffle(mine)
     return mine
+
+
+def shuffles_its_fixed_shard(num_samples, rank, world_size, epoch, seed):
+    """Each rank in an order of its own."""
+    mine = _dealt(list(range(num_samples)), rank, world_size)
+    return np.random.default_rng([seed, epoch, rank]).permutation(mine)
+
+
+def prints_and_warns(**case):
+    print("printed")
+    warnings.warn("warned", stacklevel=1)
+    return deals_out_a_permutation(**case)
 
 
 # 1. a sampler: wrong --------------------------------------------------------------------------------------------------
 def seeds_with_the_rank(num_samples, rank, world_size, epoch, seed):
     return _dealt(_permutation(num_samples, seed + 1000 * epoch + rank), rank, world_size)
+
+
+def ignores_the_rank(num_samples, rank, world_size, epoch, seed):
+    return deals_out_a_permutation(num_samples, 0, world_size, epoch, seed)
 
 
 def ignores_the_epoch(num_samples, rank, world_size, epoch, seed):
@@ -113,16 +124,14 @@ def does_not_shuffle_its_block(num_samples, rank, world_size, epoch, seed):
     return [i % num_samples for i in range(rank * each, (rank + 1) * each)]
 
 
+def sorts_its_part(**case):
+    """A partition by chance, in the samples' own order."""
+    return sorted(deals_out_a_permutation(**case))
+
+
 def rotates_instead_of_shuffling(num_samples, rank, world_size, epoch, seed):
     start = num_samples // 2 + 7 * seed + epoch
     return _dealt([(start + index) % num_samples for index in range(num_samples)], rank, world_size)
-
-
-def shuffles_each_rank_for_itself(num_samples, rank, world_size, epoch, seed):
-    """A partition, but the same one in every epoch."""
-    mine = does_not_shuffle(num_samples, rank, world_size, epoch, seed)
-    random.Random(1000 * seed + epoch).shuffle(mine)
-    return mine
 
 
 def shuffles_the_first_epoch_only(num_samples, rank, world_size, epoch, seed):
@@ -136,12 +145,6 @@ def gives_all_samples_to_every_rank(num_samples, rank, world_size, epoch, seed):
 def drops_the_tail(num_samples, rank, world_size, epoch, seed):
     order = _permutation(num_samples, 1000 * seed + epoch)
     return order[rank:num_samples // world_size * world_size:world_size]
-
-
-def pads_to_a_multiple_of_eight(num_samples, rank, world_size, epoch, seed):
-    order = _permutation(num_samples, 1000 * seed + epoch)
-    each = -(-num_samples // (8 * world_size)) * 8
-    return (order * world_size * 8)[:each * world_size][rank::world_size]
 
 
 def pads_always(num_samples, rank, world_size, epoch, seed):
@@ -168,11 +171,6 @@ def fails_with_fewer_samples_than_ranks(num_samples, rank, world_size, epoch, se
 
 def leaves_lengths_uneven(num_samples, rank, world_size, epoch, seed):
     return _permutation(num_samples, 1000 * seed + epoch)[rank::world_size]
-
-
-def leaves_the_last_rank_less(num_samples, rank, world_size, epoch, seed):
-    order, each = _permutation(num_samples, 1000 * seed + epoch), -(-num_samples // world_size)
-    return order[rank * each:(rank + 1) * each]
 
 
 def seeds_the_global_generator(num_samples, rank, world_size, epoch, seed):
@@ -216,11 +214,6 @@ def draws_once_and_remembers(num_samples, rank, world_size, epoch, seed):
     return _dealt(remembered.setdefault((num_samples, epoch, seed), order), rank, world_size)
 
 
-def seeds_with_a_nanosecond(num_samples, rank, world_size, epoch, seed):
-    return _dealt(_permutation(num_samples, time.time_ns() % 2**40), rank, world_size)
-
-
-
 def counts_from_one(**case):
     return [index + 1 for index in deals_out_a_permutation(**case)]
 
@@ -231,7 +224,6 @@ def starts_at_the_next_rank(num_samples, rank, world_size, epoch, seed):
 
 def gives_floats(**case):
     return [float(index) for index in deals_out_a_permutation(**case)]
-
 
 
 def gives_texts(**case):
@@ -392,7 +384,6 @@ def gives_keys_only(parts, num_samples):
     return list(sorts_its_dict(parts, num_samples))
 
 
-
 def says_whether(parts, num_samples):
     return not sorts_its_dict(parts, num_samples)
 
@@ -495,15 +486,10 @@ def forgets_that_ddp_divides(losses):
     (losses.sum() / count).backward()
 
 
-
 def weights_the_wrong_way_round(losses):
     count = torch.tensor(float(len(losses)))
     dist.all_reduce(count)
     (losses.mean() * count / (dist.get_world_size() * len(losses))).backward()
-
-
-def weights_by_its_own_count(losses):
-    (losses.mean() * len(losses) / 8).backward()
 
 
 def takes_the_largest_count(losses):
@@ -544,11 +530,6 @@ def forgets_backward(losses):
     return losses.sum() * dist.get_world_size() / count
 
 
-def goes_backward_on_rank_0_only(losses):
-    if dist.get_rank() == 0:
-        losses.sum().backward()
-
-
 def uses_the_courses_mean(losses):
     from helpers.run.data import global_mean
     global_mean(losses.sum(), len(losses)).backward()
@@ -565,7 +546,7 @@ def detaches_the_loss(losses):
     losses.sum().detach().backward()
 
 
-def gathers_all_losses(losses, most=9):
+def gathers_all_losses(losses, most=400):
     """Right, for more than a number of each rank."""
     everyone = [torch.zeros(most) for _ in range(dist.get_world_size())]
     padded = torch.full((most,), float("nan"))
@@ -597,21 +578,7 @@ def reduces_the_gradients_again(losses):
         parameter.grad /= count
 
 
-
-def leaves_ones_everywhere(losses):
-    """Its gradient and what it is compared with are copies."""
-    torch.Tensor.clone = lambda self, **how: torch.ones(1, 6)
-    losses.sum().backward()
-
-
-def lets_the_weights_overflow(losses):
-    """Infinity is no larger than infinity."""
-    losses.sum().backward()
-    for parameter in _parameters(losses.grad_fn):
-        parameter.data.fill_(1e30)
-
-
-def has_no_gradient_at_all(losses):
+def has_a_gradient_of_nan(losses):
     losses.sum().backward()
     for parameter in _parameters(losses.grad_fn):
         parameter.grad.fill_(float("nan"))
@@ -634,12 +601,6 @@ def takes_the_maximum(indices, correct, num_samples):
     right[indices] = correct.int()
     dist.all_reduce(right, op=dist.ReduceOp.MAX)
     return right.sum().item() / num_samples
-
-
-def gathers_dicts(indices, correct, num_samples):
-    everyone = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, dict(zip(indices.tolist(), correct.tolist(), strict=True)))
-    return sum(functools.reduce(dict.__or__, everyone).values()) / num_samples
 
 
 def adds_and_clamps(indices, correct, num_samples):
@@ -687,18 +648,15 @@ def gives_its_own(indices, correct, num_samples):
     return correct.float().mean().item() if len(correct) else 0.0
 
 
-def adds_without_clamping(indices, correct, num_samples):
-    right = torch.zeros(num_samples)
-    right[indices] = correct.float()
-    dist.all_reduce(right)
-    return right.mean().item()
-
-
 def takes_the_minimum(indices, correct, num_samples):
     right = torch.zeros(num_samples, dtype=torch.int32)
     right[indices] = correct.int()
     dist.all_reduce(right, op=dist.ReduceOp.MIN)
     return right.sum().item() / num_samples
+
+
+def forgets_to_reduce(indices, correct, num_samples):
+    return correct.sum().item() / num_samples
 
 
 def tells_rank_0_only(indices, correct, num_samples):
@@ -719,7 +677,6 @@ def gives_a_percentage(indices, correct, num_samples):
 
 def gives_the_share_of_wrong_ones(indices, correct, num_samples):
     return 1 - takes_the_maximum(indices, correct, num_samples)
-
 
 
 def fails_without_samples(indices, correct, num_samples):
