@@ -102,9 +102,13 @@ class Epoch:
                 else ". Use a DistributedSampler, or split the stream"
             return Finding("same batches", "all ranks draw the same samples in every step, so a global batch has no "
                            f"more of them than one rank's{lost}")
-        if any(max(one.values(), default=0) > 1 for one in own):
+        times = {number for one in own for number in one.values()}
+        if len(times) == 1 and times != {1}:
+            return Finding("read again", f"every rank draws each of its samples {times.pop()} times. Does each worker "
+                           "read the whole stream?")
+        if times != {1}:
             return Finding("with replacement", "ranks draw a sample several times themselves, as sampling with "
-                           f"replacement does, or workers that all read one stream; and {missing}", harmless=True)
+                           f"replacement does, and {missing}", harmless=True)
         if len(own) > 1 and all(one.keys() == own[0].keys() for one in own):
             return Finding("not split", f"every rank draws all {len(own[0])} samples, each in an order of its own, so "
                            "an epoch is as many times longer as there are ranks. Use a DistributedSampler")

@@ -137,7 +137,7 @@ BACKWARD = [
 PADDED, UNPADDED = "WRONG  padded by a DistributedSampler: ", "WRONG  not padded: "
 ACCURACY = [
     (answers.adds_counts, 1, None, f"{PADDED}8 of 10 samples are right, on 3 ranks: rank 0 says 0.9000, expected "
-                                   "0.8000: a repeated sample counts twice, and is divided as if it did not"),
+                                   "0.8000: a repeated sample counts twice, but not in the divisor"),
     (answers.divides_by_draws, 1, 0, f"{PADDED}6 of 9 samples are right, on 4 ranks: rank 0 says 0.5000, expected "
                                      "0.6667: a repeated sample counts twice"),
     (answers.takes_the_mean_of_accuracies, 0, 0, f"{UNPADDED}8 of 10 samples are right, on 3 ranks: rank 0 says "

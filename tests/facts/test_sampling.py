@@ -27,6 +27,7 @@ FAULTS = [
     ("uneven steps", first_epochs(2, [[1, 0]], []), "ranks have 1, 0 steps"),
     ("same batches", first_epochs(4, [[3, 0], [1, 2]], [[3, 0], [1, 2]]), "Use a DistributedSampler"),
     ("not split", first_epochs(4, [[3, 0], [1, 2]], [[1, 3], [2, 0]]), "every rank draws all 4 samples"),
+    ("read again", first_epochs(4, [[2, 0], [0, 2]], [[3, 1], [3, 1]]), "each of its samples 2 times"),
     ("overlap", first_epochs(4, [[3], [0]], [[0], [2]]), "1 draw repeats a sample, and 1 sample is never drawn"),
     ("overlap", first_epochs(4, [[3], [0], [1]], [[2], [3], [1]]), "2 draws repeat"),     # too many for a padding
     ("missing", first_epochs(9, [[3], [0]], [[2], [7]]), "5 of 9 samples are never drawn"),

@@ -152,7 +152,7 @@ def test_a_head_used_in_no_sync_only_is_a_used_one(views):
 
 def test_an_output_left_out_of_the_loss_is_told():
     """The walk finds its parameters, but no gradient comes to them; torch takes them for unused."""
-    with pytest.raises(RankFailed, match="no gradient to 'b.weight', 'b.bias'.*Leave out what the loss does not use"):
+    with pytest.raises(RankFailed, match=r"no gradient to 'b.weight', 'b.bias'.*Leave out what the loss does not use"):
         both(programs.drops_an_output, find=True)
 
 

@@ -45,6 +45,9 @@ LOADERS = {
     "sequences of all lengths": (items, ["uneven batches"]),
     "a stream that nobody splits": (lambda rank, n: (DataLoader(Stream(lambda worker: DATA), 8), READ),
                                     ["same batches"]),
+    "a stream that its workers do not split": (
+        lambda rank, n: (DataLoader(Stream(lambda worker: DATA[rank:len(DATA) - len(DATA) % n:n]), 8, num_workers=2),
+                         READ | {"num_samples": len(DATA) - len(DATA) % n}), ["read again", "same order"]),
 }
 
 
