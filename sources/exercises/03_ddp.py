@@ -258,8 +258,8 @@ tensor = None            # its name, such as "0.bias"
 ### BEGIN SOLUTION
 def watched(rank, world_size):
     for number, model in enumerate(careless(rank, world_size)):
-        if difference := first_difference(model):
-            return number, difference.groups[0][0], difference.what.removeprefix("parameter ")
+        if found := first_difference(model):
+            return number, found.groups[0][0], found.what.removeprefix("parameter ")
 
 
 parting_step, odd_rank, tensor = launch(watched, 4).results[0]

@@ -82,8 +82,8 @@ def not_once(parts, num_samples):
     """{sample: times} of all samples from 0 to num_samples - 1 with times != 1, and of all that are no samples."""
     ### BEGIN SOLUTION
     times = dict.fromkeys(range(num_samples), 0)
-    for part in parts:
-        for index in part:
+    for own in parts:
+        for index in own:
             times[index] = times.get(index, 0) + 1
     return {index: count for index, count in times.items() if count != 1 or not 0 <= index < num_samples}
     ### END SOLUTION

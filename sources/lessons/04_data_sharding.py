@@ -419,11 +419,11 @@ launch(uneven, 2, "Join").results
 #
 # Open `helpers/run/sampling.py` and `helpers/facts/sampling.py`.
 #
-# 1. Why does `_steps` draw a random number before it asks the loader for indices?
+# 1. Why does `_steps` draw a random number that nobody uses?
 # 2. What would change if `check_sampling` did not put generators back?
 #
 # <details><summary>Answers</summary>
-# 1. DataLoader's own iterator draws one first, a seed for its workers; without that, a shuffling loader would be seen in another order than the one that training gets. 2. A run with the check would differ from one without, and a loader without a sampler would shuffle otherwise than was checked.
+# 1. DataLoader's own iterator draws one, a seed for its workers, before the sampler shuffles; without that, a shuffling loader would be seen in another order than the one that training gets. 2. A run with the check would differ from one without, and a loader without a sampler would shuffle otherwise than was checked.
 # </details>
 
 # %% [markdown]
