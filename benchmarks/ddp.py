@@ -20,12 +20,17 @@ from helpers.run.models import mlp
 WIDTH, DEPTH, BATCH, PAIRS = 1024, 10, 8, 15            # 10.5M parameters
 
 
-def steps(rank: int, world_size: int, contender: str) -> list[float]:
-    """Seconds of a step of torch's DDP, and of the contender, in turn."""
+def steps(rank: int, world_size: int, contender: str) -> list[tuple[float, float]]:
+    """Seconds of a step of torch's DDP and of the contender, taking turns in who goes first."""
     both = [_wrapped("torch"), _wrapped(contender)]
     for ddp in both * 3:                                # torch forms its buckets anew after the first step
         _step(ddp)
-    return [(_step(both[0]), _step(both[1])) for _ in range(PAIRS)]
+    pairs = []
+    for number in range(PAIRS):
+        order = both[:: 1 if number % 2 else -1]
+        seconds = {ddp: _step(ddp) for ddp in order}
+        pairs.append((seconds[both[0]], seconds[both[1]]))
+    return pairs
 
 
 def _wrapped(which: str) -> nn.Module:
@@ -47,10 +52,9 @@ def _step(ddp: nn.Module) -> float:
 def main() -> None:
     for contender in ("ours", "naive"):
         pairs = launch(steps, 4, contender, timeout_s=300).results[0]
-        ratios = sorted(theirs / torchs for torchs, theirs in pairs)
-        quarter = len(ratios) // 4
+        low, middle, high = statistics.quantiles([theirs / torchs for torchs, theirs in pairs], n=4)
         print(f"{contender} DDP / torch's DDP, one step of {WIDTH * WIDTH * DEPTH / 1e6:.1f}M parameters, 4 ranks: "
-              f"{statistics.median(ratios):.2f} (quartiles {ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f}; "
+              f"{middle:.2f} (quartiles {low:.2f} to {high:.2f}; "
               f"torch's {1e3 * statistics.median(torchs for torchs, _ in pairs):.0f} ms)")
 
 

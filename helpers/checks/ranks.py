@@ -27,15 +27,17 @@ def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, ca
     if not callable(function):
         raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
-        return launch(_over_there, world_size, job, parcel.pack(function), case, forbidden, timeout_s=DEADLINE_S)
+        sent = parcel.pack(function)
+    except Exception as error:
+        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
+    try:
+        return launch(_over_there, world_size, job, sent, case, forbidden, timeout_s=DEADLINE_S)
     except (RankFailed, RankHung) as error:
         words = OWN_FRAME.sub("", str(error))
         if used := HALTED.search(words):
             return Raised(f"uses {used[1]}, which this exercise asks you to do without")
         unwritten = re.search(r"raised NotImplementedError$", words, re.MULTILINE)
         return Raised("is not written yet" if unwritten else f"on real ranks: {words}")
-    except Exception as error:                          # it cannot be sent
-        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
 
 
 def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, case: object,

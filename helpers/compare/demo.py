@@ -3,16 +3,17 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
 from helpers.compare.table import Table
 from helpers.facts.errors import BadValue
 from helpers.predict.comm import bytes_sent
-from helpers.run.ddp_demo import compared, demo
+from helpers.run.ddp_demo import WIDTHS, compared, demo
 from helpers.run.everywhere import everywhere
 
-NUM_PARAMETERS = 16 * 32 + 32 + 32 * 32 + 32 + 32 * 4 + 4
+NUM_PARAMETERS = sum((before + 1) * after for before, after in pairwise(WIDTHS))
 
 
 def ddp_demo(world_size: int | None, num_steps: int, batch_size: int, seed: int, backend: str = "gloo") -> dict | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import math
+from itertools import accumulate, cycle, pairwise
 
 import matplotlib.pyplot as plt
 
@@ -144,13 +145,14 @@ LANES = {"B": ("backward", "#56B4E9"), "all_reduce": ("all_reduce", "#E69F00")}
 
 
 def gantt(traces: dict[str, Trace], ax=None):
-    """Each trace from its own start: for each of its ranks, a row for each kind of span, with its label in each box."""
+    """Each trace from its own start: for each of its ranks, a row for each kind in LANES, with a label in each box."""
     pairs = [(name, rank, trace) for name, trace in traces.items() for rank in sorted({s.rank for s in trace})]
     several = len(pairs) > len(traces)
     rows = [(f"{name}, rank {rank}" if several else name, rank, kind, trace) for name, rank, trace in pairs
             for kind in LANES if any((s.rank, s.kind) == (rank, kind) for s in trace)]
     ax = ax or plt.subplots(figsize=(10, 1.1 + 0.36 * len(rows)), layout="constrained")[1]
-    places = [row + 0.4 * sum(rows[k][:2] != rows[k - 1][:2] for k in range(1, row + 1)) for row in range(len(rows))]
+    gaps = accumulate(0.4 * (one[:2] != other[:2]) for one, other in pairwise([rows[0], *rows]))
+    places = [row + gap for row, gap in enumerate(gaps)]
     for place, (_, rank, kind, trace) in zip(places, rows, strict=True):
         start, (_, colour) = min(span.start for span in trace), LANES[kind]
         for span in (s for s in trace if (s.rank, s.kind) == (rank, kind)):
@@ -185,7 +187,7 @@ def who_draws(report: Sampling, ax=None):
 def losses(curves: dict[str, list[float]], ax=None):
     """Loss over steps, a line for each name."""
     ax = ax or plt.subplots(figsize=(8, 3.6), layout="constrained")[1]
-    for (name, values), colour, style in zip(curves.items(), RANKS, ("-", "--", "-.", ":", "-", "--"), strict=False):
+    for (name, values), colour, style in zip(curves.items(), cycle(RANKS), cycle(("-", "--", "-.", ":"))):
         ax.plot(values, style, color=colour, label=name)
     ax.set(xlabel="step", ylabel="loss")
     ax.spines[["top", "right"]].set_visible(False)

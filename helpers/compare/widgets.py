@@ -18,6 +18,7 @@ from helpers.predict.comm import bytes_sent
 from helpers.predict.memory import RECIPES, recipe, state_by_term
 from helpers.predict.overlap import backward_and_all_reduces
 from helpers.run.launch import launch
+from helpers.run.sampling import what_is_drawn
 
 MOST_RANKS = 128
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
@@ -162,7 +163,7 @@ def overlap_explorer(gigabytes_per_s: int = 100, backward_ms: int = 20, world_si
     def redraw(_=None) -> None:
         links = network(5e-6, 1e-9 / bandwidth.value)
         step = backward_and_all_reduces([layer_bytes] * num_layers, [backward.value / 1e3] * num_layers, ranks.value,
-                                        links, bucket.value * MiB, min(bucket.value, 1) * MiB)
+                                        links, bucket.value * MiB)
         drawn = png(gantt({"predicted": step}))
         words.value, picture.value = overlap_in_words(step), drawn
 
@@ -177,8 +178,6 @@ def sampling_explorer(make_loader: Callable, kinds: list[str], num_samples: int 
 
     make_loader(kind, data, batch_size, rank, world_size) gives a DataLoader and what to call before each epoch.
     """
-    from helpers.run.sampling import what_is_drawn  # imports torch, which the other explorers' kernel does not need
-
     samples, samples_slider = _number("samples", num_samples, 1, 60)
     ranks, ranks_slider = _number("ranks", world_size, 1, 6)
     batch, batch_slider = _number("batch", batch_size, 1, 12)

@@ -28,13 +28,11 @@ def buckets(sizes_bytes: Sequence[int], bucket_bytes: float = BUCKET_BYTES,
     for limit in (bucket_bytes, first_bucket_bytes):
         if not limit >= 0:
             raise BadValue(f"a bucket holds 0 bytes or more, not {limit!r}")
-    filled: list[list[int]] = []
-    limit, held = min(first_bucket_bytes, bucket_bytes), float("inf")
+    filled, held, limit = [[]], 0, min(first_bucket_bytes, bucket_bytes)
     for index in reversed(range(len(sizes_bytes))):
-        if held >= limit:
-            limit = limit if not filled else bucket_bytes
-            filled.append([])
-            held = 0
         filled[-1].append(index)
         held += sizes_bytes[index]
-    return filled
+        if held >= limit:
+            filled.append([])
+            held, limit = 0, bucket_bytes
+    return [bucket for bucket in filled if bucket]

@@ -92,26 +92,27 @@ class Epoch:
     def _repeated(self) -> Finding | None:
         """Samples that several ranks, or one rank several times, draw in an epoch."""
         own, missing = self._own, f"{count(self.num_missing, 'sample is', 'samples are')} never drawn"
+        lost = f", and {missing}" if self.num_missing > self.may_leave_out else ""
+        times = {number for one in own for number in one.values()}
         if not self.num_repeats:
             return None
-        if self.num_repeats < len(own) and not self.num_missing:
+        if self.num_repeats < len(own) and not self.num_missing and len({one.total() for one in own}) == 1:
             return Finding("padding", f"{self.num_repeats} of {self.num_draws} draws repeat a sample, so that all "
-                           "ranks have as many. In an evaluation, count each sample once", harmless=True)
+                           "ranks have equally many. In an evaluation, count each sample once", harmless=True)
         if len(own) > 1 and all(rank == self.draws[0] for rank in self.draws):
-            lost = f", and {missing}. Is every rank told that it is rank 0?" if self.num_missing > self.may_leave_out \
-                else ". Use a DistributedSampler, or split the stream"
+            cure = "Is every rank told that it is rank 0?" if lost else "Use a DistributedSampler, or split the stream"
             return Finding("same batches", "all ranks draw the same samples in every step, so a global batch has no "
-                           f"more of them than one rank's{lost}")
-        times = {number for one in own for number in one.values()}
+                           f"more of them than one rank's{lost}. {cure}")
         if len(times) == 1 and times != {1}:
-            return Finding("read again", f"every rank draws each of its samples {times.pop()} times. Does each worker "
-                           "read the whole stream?")
+            return Finding("read again", f"every rank draws each of its samples {times.pop()} times{lost}. Does each "
+                           "worker read the whole stream?")
         if times != {1}:
             return Finding("with replacement", "ranks draw a sample several times themselves, as sampling with "
                            f"replacement does, and {missing}", harmless=True)
         if len(own) > 1 and all(one.keys() == own[0].keys() for one in own):
-            return Finding("not split", f"every rank draws all {len(own[0])} samples, each in an order of its own, so "
-                           "an epoch is as many times longer as there are ranks. Use a DistributedSampler")
+            return Finding("not split", f"every rank draws the same {len(own[0])} samples, each in an order of its "
+                           f"own, so an epoch is as many times longer as there are ranks{lost}. Use a "
+                           "DistributedSampler")
         return Finding("overlap", f"{count(self.num_repeats, 'draw repeats', 'draws repeat')} a sample, and {missing}. "
                        "All ranks must shuffle, and split, with the same seed")
 
@@ -125,9 +126,9 @@ class Epoch:
                        "drawn. Is the data split twice, or for more ranks than there are?")
 
     def _uneven_batches(self) -> Finding | None:
-        own = self.items or [[len(step) for step in rank] for rank in self.draws]
+        sizes = self.items or [[len(step) for step in rank] for rank in self.draws]
         for step in range(min(self.steps, default=0)):
-            counts = [rank[step] for rank in own]
+            counts = [rank[step] for rank in sizes]
             if len(set(counts)) > 1:
                 return Finding("uneven batches", f"in step {step} ranks have {', '.join(map(str, counts))} "
                                f"{'items' if self.items else 'samples'}, so the mean of their means is not the mean. "
@@ -153,10 +154,11 @@ class Sampling:
         first, *later = [Epoch(self.num_samples, draws, self.may_leave_out) for draws in together]
         return [replace(first, items=self.items), *later]
 
-    def __getattr__(self, name: str):
-        if name in ("steps", "num_draws", "num_missing", "num_repeats", "unique_share"):
-            return getattr(self.epochs[0], name)
-        raise AttributeError(name)
+    steps = property(lambda self: self.epochs[0].steps)
+    num_draws = property(lambda self: self.epochs[0].num_draws)
+    num_missing = property(lambda self: self.epochs[0].num_missing)
+    num_repeats = property(lambda self: self.epochs[0].num_repeats)
+    unique_share = property(lambda self: self.epochs[0].unique_share)
 
     @property
     def faults(self) -> list[Finding]:

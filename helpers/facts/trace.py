@@ -19,7 +19,7 @@ class Span:
     start: float       # s
     end: float         # s
     label: str = ""    # what a plot writes in the box
-    nbytes: int = 0    # size of the tensor a communication call was given; 0 for compute
+    nbytes: int = 0    # size of the tensor a communication call was given; 0 for compute, or not known
 
     @property
     def duration_s(self) -> float:

@@ -3,7 +3,7 @@
     S   samples          N   ranks          B   samples a step, on each rank
 
                                   steps               draws        unique share of a global batch
-    DistributedSampler            ceil(S/N) / B       N ceil(S/N)  1
+    DistributedSampler            ceil(S/N) / B       N ceil(S/N)  1, but for padding
     no sampler, one seed          S / B               N S          1 / N
     no sampler, a seed a rank     S / B               N S          S (1 - (1 - B/S)^N) / (N B), on average
 

@@ -29,10 +29,8 @@ def _same_shapes(module: nn.Module) -> None:
 
 
 def _first_unlike(first: list[tuple[str, str]], other: list[tuple[str, str]]) -> str:
-    for one, two in itertools.zip_longest(first, other):
-        if one != two:
-            return f"{_said(two)} where rank 0 has {_said(one)}"
-    raise AssertionError("they are alike")
+    one, two = next(pair for pair in itertools.zip_longest(first, other) if pair[0] != pair[1])
+    return f"{_said(two)} where rank 0 has {_said(one)}"
 
 
 def _said(tensor: tuple[str, str] | None) -> str:

@@ -1,4 +1,4 @@
-"""Data that is the same on every machine, and the loss of a batch that ranks share unequally."""
+"""Data that is the same in every process, and the loss of a batch that ranks share unequally."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator

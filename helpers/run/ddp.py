@@ -60,7 +60,7 @@ class DDP(nn.Module):
     """`DistributedDataParallel` in small: the same results, messages and faults.
 
     module                   gets the parameters and buffers of rank 0
-    bucket_bytes             limit of a bucket, and of the first one
+    bucket_bytes             limit of a bucket; the first one has `first_bucket_bytes`, if that is less
     gradient_as_bucket_view  gradients live in the buckets, which saves one copy of them
     find_unused_parameters   look, in each forward, for parameters that no part of the output depends on; then the loss
                              must use all of the output (torch's own takes what it does not use for unused, too)

@@ -5,8 +5,6 @@ rank, and hold DDP against one process that has the whole batch.
 """
 from __future__ import annotations
 
-import copy
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -14,7 +12,6 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from helpers.run.broadcast import broadcast_state
 from helpers.run.data import part_of_batch, regression
 from helpers.run.ddp import DDP
 from helpers.run.meters import wire
@@ -26,9 +23,8 @@ WIDTHS, LEARNING_RATE = (16, 32, 32, 4), 0.05
 def demo(rank: int, world_size: int, num_steps: int, batch_size: int, seed: int) -> dict:
     """Weights differ at first, until DDP's broadcast; then every gradient is compared with one process's."""
     torch.manual_seed(seed + rank)
-    model = perceptron(*WIDTHS)
-    broadcast_state(model)
-    alone, ddp, seen = copy.deepcopy(model), DDP(model), []
+    model, alone, seen = perceptron(*WIDTHS), perceptron(*WIDTHS), []
+    ddp = DDP(model)
     optimizer = torch.optim.SGD(ddp.parameters(), LEARNING_RATE)
     mine = part_of_batch(world_size * batch_size, rank, world_size)
     for inputs, targets in _batches(num_steps, world_size * batch_size, seed):

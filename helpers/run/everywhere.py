@@ -26,8 +26,9 @@ def everywhere(program: Callable, world_size: int | None, default: int, *args) -
     """
     if not dist.is_torchelastic_launched():
         return launch(program, default if world_size is None else world_size, *args).results
-    importlib.import_module("torch._dynamo")            # an optimizer would, and then keep the group beyond its end,
-    torch.set_num_threads(1)                            # so that the process can abort when it exits (torch 2.13)
+    # an optimizer would import it later, and so keep the group beyond its end: the process could abort at its exit
+    importlib.import_module("torch._dynamo")
+    torch.set_num_threads(1)                            # as the fork server does
     dist.init_process_group("gloo")
     try:
         if world_size not in (None, dist.get_world_size()):

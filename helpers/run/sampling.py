@@ -1,7 +1,7 @@
 """Which samples will each rank draw?  Ask before training, since no loss curve tells.
 
-Every rank calls `check_sampling(loader)`: it draws the indices that an epoch of
-training would draw, puts all random generators back, and compares ranks.
+Every rank calls `check_sampling(loader)`: it draws the indices that the first
+epochs of training would draw, puts all random generators back, and compares ranks.
 
     report = check_sampling(loader, before_epoch=loader.sampler.set_epoch)
     report.faults           # [] or what is wrong, and how to mend it
@@ -24,6 +24,7 @@ def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Cal
                    num_samples: int | None = None) -> Sampling:
     """What all ranks will draw; every rank must call it, and each gets the same report.
 
+    num_epochs     two show whether the order changes
     before_epoch   what the training loop calls with the number of each epoch, such as `sampler.set_epoch`
     items_in       how many items, such as tokens, a sample has, if they are what the loss is a mean over
     identify       the numbers of the samples in a batch that the loader gives; for an IterableDataset, or a data set
@@ -77,7 +78,7 @@ def _steps(loader: DataLoader, epoch: int) -> Iterator:
     steps = iter(sampler)
     if epoch == 0 or not loader.persistent_workers:
         torch.empty((), dtype=torch.int64).random_(generator=loader.generator)      # a seed for workers
-        if loader.num_workers:
+        if loader.num_workers:                          # then DataLoader begins its sampler twice
             steps = iter(sampler)
     return steps
 
@@ -126,10 +127,10 @@ def _uncut(step: list[int], cuts: list[list[int]]) -> list[int]:
 def _may_drop(loader: DataLoader, steps: list[list[int]]) -> int:
     """The most samples that this rank leaves out of an epoch on purpose."""
     batches = loader.batch_sampler
-    sampler = getattr(batches, "sampler", loader.sampler)
+    sampler = loader.sampler if batches is None else getattr(batches, "sampler", None)
     last_batch = 0
     if getattr(batches, "drop_last", False):
-        last_batch = max(map(len, steps), default=1) - 1
-        if hasattr(sampler, "__len__"):
+        last_batch = (max(map(len, steps), default=1) - 1) * max(1, loader.num_workers)
+        if hasattr(sampler, "__len__") and not isinstance(loader.dataset, IterableDataset):
             last_batch = max(0, len(sampler) - sum(map(len, steps)))
     return last_batch + bool(getattr(sampler, "drop_last", False))

@@ -40,6 +40,9 @@ def _states(thing: object, seen: set[int]) -> Iterator[Callable[[], object]]:
             yield partial(value.setstate, value.getstate())
         elif isinstance(value, numpy.random.Generator):
             yield partial(setattr, value.bit_generator, "state", value.bit_generator.state)
+        elif isinstance(value, (list, numpy.ndarray, torch.Tensor)):        # an order, shuffled in place
+            kept = value.clone() if isinstance(value, torch.Tensor) else value.copy()
+            yield partial(value.__setitem__, slice(None), kept)
         elif isinstance(value, (Sampler, IterableDataset)):
             yield from _states(value, seen)
         elif isinstance(value, (int, type(None))):      # an epoch; a loader's iterator with its workers, if it has none

@@ -58,7 +58,7 @@ def reduce_gradients(gradients, bucket_bytes):
 
 
 # %% id="buckets-try"
-# Try it: gradient k of rank r is (k+1) 10**r. On 4 ranks the mean of gradient 0 is 1111 / 4.
+# Try it: gradient k of rank r is (k+1) 10**r, so on 4 ranks the mean of gradient 0 is 1111 / 4. With 24, two all_reduces.
 def tried(rank, world_size):
     gradients = [torch.full(shape, (k + 1) * 10.0**rank) for k, shape in enumerate([(4, 3), (4,), (2, 4), (2,)])]
     reduce_gradients(gradients, 24)
@@ -86,12 +86,12 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "accumulate-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 2. One step from many microbatches (4 points)
 #
-# Write `step(ddp, optimizer, microbatches)`: one optimizer step with the gradient of the **mean of `mse_loss` over all samples** of all microbatches.
+# Write `step(ddp, optimizer, microbatches)`: one optimizer step with the gradient of the **mean of `mse_loss` over all samples** of all microbatches of all ranks.
 #
 # `ddp` is PyTorch's `DistributedDataParallel`, `microbatches` a list of pairs `(inputs, targets)`.
 # They fit into memory one at a time only, so you cannot put them together.
 # All ranks have microbatches of the same sizes, but **one may be smaller than another**.
-# Old gradients may be around when it is called.
+# `.grad` may still hold old gradients when it is called.
 #
 # Target: gradients are sent **once**.
 #

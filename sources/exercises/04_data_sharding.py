@@ -3,12 +3,12 @@
 #
 # Six exercises, 18 points, about an hour; lesson 04 has all that you need.
 #
-# Checks give points for right values, and some give more for the cost or for order.
+# Checks give points for right values, and some give more for the cost, or for shuffling.
 # The grader also runs hidden cases.
 # Some of your functions run on real ranks, joined by gloo.
 #
 # To look inside, print in the cells where you try: checks hide what ranks print.
-# `helpers.run.data`, `helpers.predict` and `helpers.compare` are not allowed in what you write, nor is `DistributedSampler` in the first exercise.
+# `helpers.run.data`, `helpers.predict` and `helpers.compare` are not allowed in what you write, nor are `DistributedSampler` in the first exercise and `helpers.run.sampling` in the first two.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
@@ -28,8 +28,8 @@ warm_up()
 #
 # Write `indices(num_samples, rank, world_size, epoch, seed)`: the list of samples that this rank draws in this epoch.
 #
-# - Over all ranks, every sample is there. If $N$ does not divide their number, as few as possible are repeated, so that **all ranks have as many**.
-# - They are shuffled, in another order in each epoch and for each seed.
+# - Over all ranks, every sample is there. If $N$ does not divide their number, as few as possible are repeated, so that **all ranks have equally many**.
+# - They are shuffled, in another order in each epoch and for each seed; `seed + epoch` will do.
 # - Asked again, it gives the same. It must neither depend on the global random generators (torch's, numpy's, Python's) nor move them.
 #
 # You see 24, 1003 and 10 samples (3 points); the grader has fewer samples than ranks, and others (1 point).
@@ -110,12 +110,13 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "script-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 3. Which script is wrong? (3 points)
 #
-# Five scripts make their loaders for 4 ranks as follows, and call what stands beside the loader at the start of each epoch.
+# Five scripts make their loaders for 4 ranks as follows; each returns a loader, and what to call at the start of each epoch, or None.
+# (Without `num_replicas` and `rank`, a `DistributedSampler` asks `torch.distributed`.)
 # They train without an error. One of them has a FAULT; the others have notes at most.
 #
 # 1. `wrong`: which one, `"a"` to `"e"`?
 # 2. `kind`: which kind of fault, as `check_sampling` names it?
-# 3. `never_drawn`: how many of the 1003 samples does no rank draw in epoch 0?
+# 3. `never_drawn`: in the wrong one, how many of all 1003 samples does no rank draw in epoch 0?
 #
 # Keep `scripts` as it is.
 
@@ -190,7 +191,7 @@ sharding.check_script(scripts, wrong, kind, never_drawn)
 #
 # Target: beyond DDP's own gradients, each rank sends one number only.
 #
-# You see 2 ranks with 200 samples, and 4 ranks with 400, 400, 150 and 50 (3 points); the grader has a rank without samples, and other numbers of ranks (1 point).
+# You see 2 ranks with 200 samples each, and 4 ranks with 400, 400, 150 and 50 (3 points); the grader has a rank without samples, and other numbers of ranks (1 point).
 
 # %% nbgrader={"grade": false, "grade_id": "ragged", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def backward(losses):
@@ -276,10 +277,10 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "same-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 6. The same curve (2 points)
 #
-# Two colleagues train on 8 ranks with DDP and `shuffle=True`. One has forgotten the `DistributedSampler`; both use one seed everywhere.
-# After 500 steps, within the first epoch, rank 0's loss curves lie on top of each other, and the fingerprints of all ranks are equal.
+# Two colleagues train on 8 ranks with DDP and one seed everywhere. One uses a `DistributedSampler`, the other `shuffle=True` without one.
+# After 500 steps, within the first epoch, the loss curves of their rank 0 cannot be told apart, and the fingerprints of all ranks are equal.
 #
-# Explain why the curves are alike, why the fingerprints are, what it has cost (a number), and what would have shown it before the first step: half a point each.
+# Explain why the curves are alike, why the fingerprints are, which share of the work was wasted, and what would have shown it before the first step: half a point each.
 # This answer is read and graded by a person.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "same", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
@@ -287,4 +288,4 @@ points
 # It has cost 7 of 8 ranks: each global batch has only one rank's different samples, so the job has seen an eighth of the data for the same money, with the noise of the small batch at the rate of the large one.
 # Comparing which samples each rank draws shows it at once (check_sampling: same batches, 12.5 % unique).
 #
-# *Half a point each: curves, fingerprints, cost with a number, the check.*
+# *Half a point each: curves, fingerprints, the share, the check.*

@@ -91,14 +91,14 @@ Table(("", "loss, last ten steps", "first difference between ranks"), tuple(
     for name, each in (("a seed each", run), ("one seed", alike))))
 
 # %% [markdown]
-# Four different models, each trained with the mean of four gradients that belong to four different points, and six times the loss.
+# Four different models, each trained with the mean of four gradients that were taken at four different sets of weights, and seven times the loss.
 # A seed of its own is right for dropout (lesson 04), and wrong for the first weights.
 #
 # ## Idea
 #
 # Data parallel: every rank has the **same** model and **its own** samples.
-# The loss is a mean over samples, so its gradient is the mean of the ranks' gradients, if all have as many samples.
-# Equal models, gradients and optimizers stay equal to the last bit.
+# The loss is a mean over samples, so its gradient is the mean of the ranks' gradients, if all have equally many samples.
+# Models that start equal and take equal steps stay equal to the last bit.
 #
 # $$ g = \frac{1}{N}\sum_{r=0}^{N-1} g_r $$
 #
@@ -131,7 +131,7 @@ guess = None  # MB
 # ## Run
 #
 # `NaiveDDP` is those two things and nothing else.
-# This is the loop that every data-parallel program has; `launch` has done `init_process_group` already.
+# This is the loop that every data-parallel program has; it runs below, and `launch` does `init_process_group`.
 
 # %%
 def worker(rank, world_size, wrap, lr=0.05, num_steps=20, batch=32):
@@ -153,20 +153,21 @@ def worker(rank, world_size, wrap, lr=0.05, num_steps=20, batch=32):
 # ## Compare
 
 # %%
-def one_step(rank, world_size):
+def one_step(rank, world_size, per_rank=8):
     ddp = NaiveDDP(mlp(width=512, depth=4))
     with wire() as sent:
-        ddp(torch.randn(8, 512)).sum().backward()
+        ddp(torch.randn(per_rank, 512)).sum().backward()
         ddp.sync_grads()
     return sent.sent
 
 
 P = 4 * 512**2
-predicted_vs_measured({f"a step of DDP, N = {n}": (bytes_sent("all_reduce", 4 * P, n), launch(one_step, n).results[0])
-                       for n in (4, 3, 2)}, guess=guess, unit="MB")
+predicted_vs_measured({f"a step of DDP, {n} ranks with {per_rank} samples":
+                       (bytes_sent("all_reduce", 4 * P, n), launch(one_step, n, per_rank).results[0])
+                       for n, per_rank in ((4, 8), (4, 80), (2, 8))}, guess=guess, unit="MB")
 
 # %% [markdown]
-# $2 \cdot 4P\,(N-1)/N$ bytes, nearly twice the gradients, however many samples there are.
+# $2 \cdot 4P\,(N-1)/N$ bytes: 1.5 times the gradients on 4 ranks, nearly twice on many, and however many samples there are.
 #
 # And is it the same training?
 # One process takes all 32 samples; four ranks take 8 each, without a wrapper, with our two lines, and with PyTorch's own DDP.
@@ -180,12 +181,12 @@ for name, wrap in (("no wrapper", nothing), ("our NaiveDDP", NaiveDDP), ("our DD
     vector, difference, _ = launch(worker, 4, wrap).results[0]
     away = (vector - whole).abs().max() / whole.abs().max()
     rows.append((name, "yes" if away < 1e-6 else f"NO, {away:.0%} away", str(difference)))
-Table(("after 20 steps on 4 ranks", "one process within 1e-6", "first difference between ranks"), tuple(rows))
+Table(("after 20 steps on 4 ranks", "within 1e-6 of one process", "first difference between ranks"), tuple(rows))
 
 
 # %% [markdown]
 # "Equal" needs both columns: near the right answer, and equal to each other.
-# Two kinds of layers are not equal to one process under any DDP: BatchNorm takes its means over a rank's own samples (and its running means differ until the next forward: the fingerprint says so), and dropout draws masks.
+# Two kinds of layers are not equal to one process under any DDP: BatchNorm takes its means over a rank's own samples (and its running means differ, until PyTorch's DDP and ours copy rank 0's before the next forward), and dropout draws masks.
 #
 # **Mean or sum?**
 # Leave out the division, and each step of SGD is $N$ times as long.
@@ -199,7 +200,7 @@ class SummedDDP(NaiveDDP):
             dist.all_reduce(parameter.grad)
 
 
-jobs = [("before training", 1, nothing, 0, 0, 32),
+jobs = [("before training", 1, nothing, 0, 0, 32),              # name, ranks, wrap, rate, steps, global batch
         ("1 process, 20 steps of 32, rate 0.8", 1, nothing, 0.8, 20, 32),
         ("4 ranks, mean, 20 steps of 4 x 8, rate 0.8", 4, NaiveDDP, 0.8, 20, 32),
         ("4 ranks, sum, 20 steps of 4 x 8, rate 0.8", 4, SummedDDP, 0.8, 20, 32),
@@ -212,11 +213,11 @@ Table(("", "loss"), tuple((name, f"{launch(worker, *job).results[0][2]:.2f}") fo
 # %% [markdown]
 # The sum is the mean with four times the learning rate, and here that diverges.
 # (Adam hides it, since it divides by the size of the gradient; gradient clipping does not.)
-# So divide: a rate tuned on one process is then right on four, **as long as the global batch stays the same**.
+# So divide: a rate tuned on one process is right on four, **as long as the global batch stays the same**.
 #
-# In the last four rows it grows from 8 to 32, and the same data is a quarter of the steps.
-# At the old rate four ranks get nearly nowhere, 1.00; at four times the rate about as far as one, 0.79.
-# This *linear scaling rule* (Goyal et al.) holds for rates that are small enough: from 0.2 to 0.8 it fails, 0.09 against 0.37.
+# In the last four rows the global batch grows from 8 to 32, and the same data is a quarter of the steps.
+# At the old rate they get nearly nowhere, 1.00; at four times the rate about as far, 0.79.
+# This *linear scaling rule* (Goyal et al.) holds for rates that are small enough: from 0.2 (last row) to 0.8 (third row) it fails, 0.09 against 0.37.
 
 # %% [markdown]
 # ## Predict
@@ -270,8 +271,8 @@ Table(("rank 0", "ms in all_reduces", "ms of them exposed", "ms for the step"), 
 # The picture in words: a pair of rows for each limit, backward above, messages below.
 # Layers are numbered in the order of forward, so 6 comes first; messages from 0.
 # With 4 MiB, each layer's message travels while the next layer is computed.
-# With one bucket nothing travels until layer 1 is done.
-# The default lies between: one message of layer 6, then one of all others.
+# With one bucket nothing travels until the end of layer 1.
+# The default sends layer 6 early, then all others at the end, which gains next to nothing here.
 #
 # ## Compare
 
@@ -294,7 +295,7 @@ predicted_vs_measured({name: (expected[name], counted[name]) for name in reverse
 #
 # **Accumulation.**
 # If memory is short, a batch comes in $K = 4$ microbatches, whose gradients accumulate before one step.
-# Each backward would send its $4P$ bytes; before you run the next cell, guess how often they must be sent.
+# On 2 ranks each backward sends $4P$ bytes; before you run the next cell, guess how often they must be sent.
 # Inside `no_sync()` gradients stay on their rank, and the next backward outside sends what has accumulated.
 
 # %%
@@ -308,9 +309,9 @@ def accumulate(rank, world_size, saves):
     return sent.sent / (4 * P), parameters_to_vector(p.grad for p in ddp.parameters())
 
 
-(every, one), (saved, other) = (launch(accumulate, 2, saves).results[0] for saves in (False, True))
-predicted_vs_measured({"a sync in each microbatch": (4 * bytes_sent("all_reduce", 1, 2), every),
-                       "no_sync in the first three": (bytes_sent("all_reduce", 1, 2), saved)}, unit="times 4P",
+(sent_each, one), (sent_once, other) = (launch(accumulate, 2, saves).results[0] for saves in (False, True))
+predicted_vs_measured({"a sync in each microbatch": (4 * bytes_sent("all_reduce", 1, 2), sent_each),
+                       "no_sync in the first three": (bytes_sent("all_reduce", 1, 2), sent_once)}, unit="times 4P",
                       notes=(f"The same gradient within 1e-6: {(one - other).abs().max() < 1e-6 * one.abs().max()}.",))
 
 
@@ -340,12 +341,12 @@ predicted_vs_measured({name: (bytes_each * 10 * 1024**2, views[name].tensors)
 
 # %% [markdown]
 # 20 and 16 bytes a parameter: five and four times the parameters.
-# PyTorch's DDP has the same option and holds as much, but its buckets live in C++: lesson 01 saw them in the kernel's count only.
+# PyTorch's DDP has the same option and holds as much, in C++: lesson 01 saw it in the kernel's count only.
 #
 # **Will it hide?**
 # A message of $T$ bytes on a ring takes $2(N-1)(\alpha + \frac{T}{N}\beta)$ (lesson 02), and it hides if the next layer takes longer.
 # Take the 32 layers of Llama 3.1 8B, 436 MB of bf16 gradients each, with 20 ms of backward (an example), on 64 ranks with links of 100 GB/s: $8.6 + 0.6 = 9.2$ ms.
-# (Left out: its embedding of 1 GB, and that 16 bytes a parameter, 128 GB, need a large card.)
+# (Left out: embedding and output layer, 1 GB each; the embedding's message goes last and is exposed, 21 ms more.)
 
 # %%
 fast = network(alpha_s=5e-6, beta_s=1 / (100 * GB))
@@ -395,7 +396,7 @@ launch(skipped, 2, who={0, 1})
 
 # %% [markdown]
 # An error, but one step late: in the **second** forward, since only then it is certain that nothing more will come.
-# By then an optimizer has stepped with gradients that nobody averaged, also of the trunk, which shares the branch's bucket: the ranks have parted.
+# By then an optimizer would have stepped with gradients that nobody averaged, also of the trunk, which shares the branch's bucket, and the ranks would have parted.
 # (PyTorch's words are longer; cause and cure are the same.)
 #
 # Now only rank 1 skips it, and goes on to a barrier.
@@ -438,7 +439,7 @@ Table(("has a gradient, on rank 0", "trunk.weight", "trunk.bias", "branch.weight
 # **1.** "Our loss curves on all ranks look the same, so DDP works." What would you check instead, and what does each find?
 #
 # <details><summary>Answer</summary>
-# A fingerprint finds ranks that are no longer one model, but not that they all see the same data. A comparison with one process on the whole batch, for a few steps, finds a wrong mean, and the same data too, if it goes through your loaders: lesson 04.
+# A fingerprint finds ranks that are no longer one model, but misses ranks that all draw the same data. A comparison with one process on the whole batch, for a few steps, finds a wrong mean, and the same data too, if it goes through your loaders: lesson 04.
 # </details>
 # <br>
 #

@@ -87,8 +87,7 @@ print("first differences between ranks:", [difference for _, difference in train
 
 
 # %% [markdown]
-# The picture in words: four noisy curves of rank 0, from about 1 to about 0.7, that cross each other all the time.
-# (Rank 0 has seed 0 in all, so two and two begin alike.)
+# The picture in words: two pairs of noisy curves that fall from about 1 to about 0.6; each pair is nearly one line, for rank 0 has seed 0 in all four.
 # All ranks are still one model.
 # Which of the four throws away three quarters of the machine?
 #
@@ -108,7 +107,7 @@ print("first differences between ranks:", [difference for _, difference in train
 # %%
 def three_lines(num_samples, rank, world_size, seed, epoch):
     order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
-    order += order[:-num_samples % world_size]
+    order += order[:-num_samples % world_size]          # so many are missing: (-num_samples) % world_size
     return order[rank::world_size]
 
 
@@ -130,7 +129,7 @@ print("as PyTorch's:", three_lines(22, 1, 4, 0, 0) == list(DistributedSampler(ra
 # ## Predict
 #
 # 1003 samples, 4 ranks, 8 samples a step on each; `shuffle=True`, one seed, no sampler.
-# Which share of the samples in a global batch of 32 is unique?
+# Of the 32 samples in a global batch, which share are different ones, each counted once?
 
 # %%
 guess = None  # share, between 0 and 1
@@ -181,7 +180,7 @@ def noise(rank, world_size, kind, batch_size, num_epochs):
     torch.manual_seed(7)
     ddp, data, squares = DDP(perceptron(16, 32, 32, 4)), regression(1003), []
     loader, before_epoch = make_loader(kind, data, batch_size, rank, world_size)
-    mse_loss(ddp.module(data.tensors[0]), data.tensors[1]).backward()
+    mse_loss(ddp.module(data.tensors[0]), data.tensors[1]).backward()       # all data, no messages
     full = parameters_to_vector(p.grad for p in ddp.parameters())
     for epoch in range(num_epochs):
         before_epoch(epoch)
@@ -193,7 +192,7 @@ def noise(rank, world_size, kind, batch_size, num_epochs):
 
 
 # %%
-single = launch(noise, 1, "sampler", 1, 1).results[0]
+single = launch(noise, 1, "sampler", 1, 1).results[0]           # below: 504 or 512 steps
 Table(("", "as noisy as a batch of ... samples"), tuple(
     (kind, f"{single / launch(noise, 4, kind, 8, 4 if kind.startswith('no') else 16).results[0]:.0f}") for kind in KINDS))
 
@@ -281,15 +280,15 @@ predicted_vs_measured({"mean of means": ((4 + 0) / 2, gradients[False]),
 #
 # ## Scale it
 #
-# What a right script asks before its first step, and what it asks every now and then:
+# What a right script asks before its first step, and at the end:
 
 # %%
 def right_script(rank, world_size):
     torch.manual_seed(0)
     loader, before_epoch = make_loader("sampler", regression(1003), 8, rank, world_size)
-    planned = check_sampling(loader, before_epoch=before_epoch)
     ddp = DDP(perceptron(16, 32, 32, 4))
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.2)
+    planned = check_sampling(loader, before_epoch=before_epoch)
     for epoch in range(0 if planned.faults else 2):
         before_epoch(epoch)
         for inputs, targets in loader:
@@ -345,9 +344,11 @@ for split in ("nobody", "ranks", "ranks and workers"):
 
 
 # %% [markdown]
+# The last fault is real: this stream has one order in all epochs.
+#
 # **What are per-rank seeds for, then?**
 # For what should differ between ranks: dropout and augmentation.
-# With one seed, all ranks drop the same units.
+# With one seed, all ranks drop the same units; `same_randomness` names the ranks whose generators are in the same state.
 
 # %%
 def masks(rank, world_size, seeds):
@@ -362,7 +363,7 @@ Table(("", "mask of rank 0", "mask of rank 1", "ranks alike"), tuple(
 
 # %% [markdown]
 # So: **one** seed for the model (or a broadcast) and for the sampler; then `seed + rank` for the rest of the program.
-# In this order: a later `torch.manual_seed(7)` makes all ranks alike again, and a loader without a sampler shuffles by what it finds.
+# In this order: a later `torch.manual_seed(7)` makes all ranks alike again, and a loader without a sampler shuffles by whatever state the generator is in.
 #
 # By hand: samples, ranks, batch, loader.
 # Each change asks real ranks.
@@ -377,7 +378,7 @@ sampling_explorer(make_loader, KINDS)
 # %% [markdown]
 # ## Break it
 #
-# The sampler pads so that all ranks have as many batches.
+# The sampler pads so that all ranks have equally many batches.
 # What if one has one batch more?
 
 # %%
@@ -409,11 +410,11 @@ launch(uneven, 2, "plain", timeout_s=2)
 launch(uneven, 2, "Join").results
 
 # %% [markdown]
-# Both finish, with equal parameters.
+# Both finish, with equal parameters: in the end `Join` copies those of a rank that stepped last to all.
 # Three warnings.
 # `Join` knows DDP's collectives only: one of your own inside the block, `global_mean`'s for instance, breaks it.
 # DDP keeps dividing by **all** ranks, so rank 1's last gradient is halved; `divide_by_initial_world_size=False` changes that.
-# And rank 0 took no fourth step, so its **momentum** is behind: the next epoch starts from two optimizers.
+# And it does not copy optimizers: rank 0's **momentum** is a step behind, and the next epoch starts from two.
 #
 # ## Read the helper
 #

@@ -301,6 +301,41 @@ def python_generator_of_its_own(rank, world_size):
     return DataLoader(Numbers(), 4, sampler=sampler), {}
 
 
+class ShufflesItsList(Sampler):
+    def __init__(self, rank: int, world_size: int):
+        self.order = list(range(rank, 18, world_size))
+
+    def __iter__(self):
+        random.shuffle(self.order)
+        return iter(list(self.order))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+def list_shuffled_in_place(rank, world_size):
+    return DataLoader(Numbers(), 4, sampler=ShufflesItsList(rank, world_size)), {}
+
+
+class DropsWithoutASampler(Sampler):
+    """Batches of its own that drop the last one, and two whole batches by mistake."""
+
+    batch_size, drop_last = 4, True
+
+    def __init__(self, rank: int, world_size: int):
+        self.mine = list(range(rank, 54, world_size))
+
+    def __iter__(self):
+        return iter([self.mine[:4], self.mine[4:8]])
+
+    def __len__(self) -> int:
+        return 2
+
+
+def batches_that_lose_more_than_the_last(rank, world_size):
+    return DataLoader(Numbers(54), batch_sampler=DropsWithoutASampler(rank, world_size)), {}
+
+
 def plain_list(rank, world_size):
     return DataLoader(Numbers(), 4, sampler=list(range(rank, 18, world_size))), {}
 
@@ -365,6 +400,7 @@ CASES = {case.__name__: case for case in (
     batch_sampler_around_a_distributed, batch_sampler_around_a_generator, sampler_around_a_sampler, no_batches,
     no_batches_and_an_eager_sampler, with_a_generator, with_two_generators, subset_random_sampler, two_workers,
     persistent_workers, weighted_with_one_seed, weighted_with_a_seed_a_rank, replacement_with_a_seed_a_rank,
+    list_shuffled_in_place, batches_that_lose_more_than_the_last,
     python_random, numpy_random, numpy_generator_of_its_own, python_generator_of_its_own, plain_list,
     plain_range_of_batches, augmented, stream, stream_with_two_workers, stream_with_persistent_workers,
     stream_that_counts_its_epochs, stream_that_is_not_split, stream_of_unknown_length, cut_by_hand,
@@ -407,7 +443,7 @@ def states(loader) -> list:
     things = [loader.generator, torch.default_generator, random._inst, numpy.random.get_state()]
     for sampler in (loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)):
         things += [value for value in getattr(sampler, "__dict__", {}).values()
-                   if isinstance(value, (int, torch.Generator, random.Random, numpy.random.Generator))]
+                   if isinstance(value, (int, list, torch.Generator, random.Random, numpy.random.Generator))]
     return [_state(thing) for thing in things]
 
 

@@ -39,6 +39,8 @@ FOUND = {                       # of a case: the kinds of its findings
     "numpy_random": [],
     "numpy_generator_of_its_own": [],
     "python_generator_of_its_own": [],
+    "list_shuffled_in_place": [],
+    "batches_that_lose_more_than_the_last": ["missing", "not shuffled"],
     "plain_list": ["not shuffled"],
     "plain_range_of_batches": ["missing", "not shuffled"],
     "augmented": [],
