@@ -12,10 +12,11 @@ from helpers.checks.elsewhere import Raised
 from helpers.checks.ranks import on_ranks
 from helpers.checks.verdict import Verdict, first_wrong, score, unseen
 from helpers.facts.buckets import buckets
+from helpers.predict.comm import bytes_sent
 from helpers.run.launch import Run
 
 RELATIVE = {torch.float32: 1e-5, torch.float64: 1e-12}
-SOME_BYTES = 500_000            # of gradients, so many that the headers of messages hardly count
+SOME_BYTES = 500_000            # sent: so many that the headers of messages hardly count
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def _odd_calls(run: Run | Raised, case: Gradients) -> str | None:
     if isinstance(run, Raised):
         return run.words
     calls = [span.kind for span in run.trace if span.rank == 0]
-    expected, least = len(buckets(case.sizes, case.bucket_bytes, case.bucket_bytes)), sum(case.sizes)
-    least *= 2 * (case.world_size - 1) / case.world_size
+    expected = len(buckets(case.sizes, case.bucket_bytes, case.bucket_bytes))
+    least = bytes_sent("all_reduce", sum(case.sizes), case.world_size)
     if other := [kind for kind in calls if kind != "all_reduce"]:
         return f"{other[0]} is called; all_reduce is enough"
     if len(calls) != expected:

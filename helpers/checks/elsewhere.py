@@ -41,24 +41,33 @@ def answers(function: object, cases: list[dict], asked: str = "a number") -> lis
 def elsewhere(job: Callable[[Callable, dict], Any], function: object, cases: list[dict], forbidden: tuple[str, ...],
               ) -> list[Any]:
     """`job(function, case)` for each case, in another process that cannot import what is forbidden."""
-    if not callable(function):
-        raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
-        sent = parcel.pack(function)
-    except Exception as error:
-        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
-    try:
-        return launch(_over_there, 1, job, sent, cases, forbidden, timeout_s=DEADLINE_S).results[0]
+        return launch(_over_there, 1, job, packed(function), cases, forbidden, timeout_s=DEADLINE_S).results[0]
     except RankHung:
         raise CheckFailed(f"the function was not done after {DEADLINE_S:g} s: does a loop in it never end?") from None
     except RankFailed as failure:
         raise CheckFailed(f"the function ended its process: {failure}") from None
 
 
+def packed(function: object) -> bytes:
+    """The function, to be sent to another process; raises `CheckFailed` if it is none, or cannot be sent."""
+    if not callable(function):
+        raise CheckFailed(f"a function is asked for, not {shown(function)}")
+    try:
+        return parcel.pack(function)
+    except Exception as error:
+        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
+
+
+def forbid(modules: tuple[str, ...]) -> None:
+    """From now on, importing them raises in this process."""
+    for name in modules:
+        sys.modules[name] = None
+
+
 def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, cases: list[dict],
                 forbidden: tuple[str, ...]) -> list[Any]:
-    for name in forbidden:
-        sys.modules[name] = None                        # from now on, importing it raises
+    forbid(forbidden)
     try:
         function = pickle.loads(sent)
     except ModuleNotFoundError as error:

@@ -10,7 +10,6 @@ import inspect
 import os
 import pickle
 import re
-import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 import numpy
 import torch
 
-from helpers.checks.elsewhere import FORBIDDEN, Raised, elsewhere, words_for
+from helpers.checks.elsewhere import FORBIDDEN, Raised, elsewhere, forbid, words_for
 from helpers.checks.verdict import shown
 from helpers.facts.errors import BadValue
 from helpers.facts.network import Network, network
@@ -108,8 +107,7 @@ def on_gloo(function: object, case: Case) -> Outcome | Raised:
 
 
 def _over_there(mesh: Mesh, sent: bytes, case: Case) -> tuple[list[float], Any]:
-    for name in OWN:
-        sys.modules[name] = None
+    forbid(OWN)
     return _on_mesh(mesh, pickle.loads(sent), case)
 
 

@@ -5,13 +5,10 @@ import contextlib
 import os
 import pickle
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from helpers.checks.elsewhere import FORBIDDEN, Raised
-from helpers.checks.verdict import CheckFailed, shown
-from helpers.run import parcel
+from helpers.checks.elsewhere import FORBIDDEN, Raised, forbid, packed
 from helpers.run.launch import RankFailed, RankHung, Run, launch
 
 DEADLINE_S = 15.0
@@ -24,14 +21,8 @@ HALTED = re.compile(r"ModuleNotFoundError: import of ([\w.]+) halted")
 def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, case: object, world_size: int,
              forbidden: tuple[str, ...] = OWN_DDP) -> Run | Raised:
     """A run of `job(function, rank, world_size, case)`, or words about what went wrong with it."""
-    if not callable(function):
-        raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
-        sent = parcel.pack(function)
-    except Exception as error:
-        raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
-    try:
-        return launch(_over_there, world_size, job, sent, case, forbidden, timeout_s=DEADLINE_S)
+        return launch(_over_there, world_size, job, packed(function), case, forbidden, timeout_s=DEADLINE_S)
     except (RankFailed, RankHung) as error:
         words = OWN_FRAME.sub("", str(error))
         if used := HALTED.search(words):
@@ -42,7 +33,6 @@ def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, ca
 
 def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, case: object,
                 forbidden: tuple[str, ...]) -> Any:
-    for name in forbidden:
-        sys.modules[name] = None                        # from now on, importing it raises
+    forbid(forbidden)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         return job(pickle.loads(sent), rank, world_size, case)
