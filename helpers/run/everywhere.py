@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from helpers.facts.errors import BadValue
+from helpers.run.gathered import gathered
 from helpers.run.launch import launch
 
 
@@ -34,8 +35,7 @@ def everywhere(program: Callable, world_size: int | None, default: int, *args) -
         if world_size not in (None, dist.get_world_size()):
             raise BadValue(f"torchrun has started {dist.get_world_size()} ranks, and {world_size} are asked for: leave "
                            "out --world-size")
-        results: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(results, program(dist.get_rank(), dist.get_world_size(), *args))
+        results = gathered(program(dist.get_rank(), dist.get_world_size(), *args))
         return results if dist.get_rank() == 0 else None
     finally:
         gc.collect()                                    # a DDP that is still alive can hang the next line

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
+
+from helpers.run.gathered import gathered
 
 DIGEST_BYTES = 8                # two different tensors look alike once in 2**64
 
@@ -52,18 +53,15 @@ def fingerprint(module: nn.Module, optimizer: torch.optim.Optimizer | None = Non
 
 def first_difference(module: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Difference | None:
     """Compare all ranks; every rank must call it, and each gets the same answer.  None: they are equal to the bit."""
-    everyone: list[dict[str, str]] = [{}] * dist.get_world_size()
-    dist.all_gather_object(everyone, fingerprint(module, optimizer))
+    everyone = gathered(fingerprint(module, optimizer))
     names = dict.fromkeys(name for prints in everyone for name in prints)       # in order, each once
     return next((_difference(name, [prints.get(name, "none;") for prints in everyone]) for name in names
                  if len({prints.get(name) for prints in everyone}) > 1), None)
 
 
 def same_randomness() -> tuple[int, ...]:
-    """Ranks whose torch generator is in the same state, so that they draw the same dropout masks; () if none are."""
-    everyone: list[str] = [""] * dist.get_world_size()
-    dist.all_gather_object(everyone, _print(torch.get_rng_state()))
-    largest = _alike(everyone)[-1]
+    """The most ranks whose torch generators are in one state, and so draw the same dropout masks; () if none are."""
+    largest = _alike(gathered(_print(torch.get_rng_state())))[-1]
     return largest if len(largest) > 1 else ()
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
-import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from helpers.facts.errors import BadValue
 from helpers.facts.sampling import Sampling
+from helpers.run.gathered import gathered
 from helpers.run.undisturbed import undisturbed
 
 
@@ -40,7 +40,7 @@ def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Cal
         mine = [[_uncut(step, cuts) for step in steps]
                 for steps in _epochs(loader, num_epochs, before_epoch, identify)]
     items = [sum(map(items_in, step)) for step in mine[0]] if items_in else None
-    draws, all_items, sizes, may_drop = zip(*_of_all((mine, items, num_samples or whole, _may_drop(loader, mine[0]))),
+    draws, all_items, sizes, may_drop = zip(*gathered((mine, items, num_samples or whole, _may_drop(loader, mine[0]))),
                                             strict=True)
     if len({one is None for one in all_items}) > 1:
         raise BadValue("items_in is for all ranks or for none")
@@ -53,12 +53,6 @@ def what_is_drawn(rank: int, world_size: int, make_loader: Callable, kind: str, 
     """A rank program: check the loader that `make_loader(kind, data, batch_size, rank, world_size)` makes."""
     loader, before_epoch = make_loader(kind, range(num_samples), batch_size, rank, world_size)
     return check_sampling(loader, before_epoch=before_epoch)
-
-
-def _of_all(mine: object) -> list:
-    everyone: list = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, mine)
-    return everyone
 
 
 def _epochs(loader: DataLoader, num_epochs: int, before_epoch: Callable | None, identify: Callable | None,
@@ -104,7 +98,7 @@ def _cuts(dataset: Dataset) -> tuple[list[list[int]], int]:
         cuts.append([int(index) for index in dataset.indices])
         dataset = dataset.dataset
     size, mine = _length(dataset), list(cuts)
-    everyone = _of_all(cuts)
+    everyone = gathered(cuts)
     while mine and all(theirs[-1:] == mine[-1:] for theirs in everyone):
         size = len(mine.pop())
         everyone = [theirs[:-1] for theirs in everyone]

@@ -154,8 +154,8 @@ formulas = dict(zip(KINDS, (drawn("one seed", 1003, 4, 8), drawn("a seed a rank"
 rows = [(kind, formulas[kind], reports[kind]) for kind in KINDS if formulas[kind]]
 predicted_vs_measured({f"unique share, {kind}": (formula.unique_share, found.unique_share)
                        for kind, formula, found in rows}
-                      | {f"steps, {kind}": (formula.steps, found.steps[0]) for kind, formula, found in rows}
-                      | {f"draws, {kind}": (formula.draws, found.num_draws) for kind, formula, found in rows},
+                      | {f"steps, {kind}": (formula.num_steps, found.steps[0]) for kind, formula, found in rows}
+                      | {f"draws, {kind}": (formula.num_draws, found.num_draws) for kind, formula, found in rows},
                       guess=guess)
 
 

@@ -26,7 +26,7 @@ def test_the_share_with_a_seed_a_rank_is_the_mean_of_many_draws(num_samples, wor
 @pytest.mark.parametrize("how", WAYS)
 def test_one_rank_draws_each_sample_once_in_any_way(how):
     found = drawn(how, 17, 1, 5)
-    assert (found.steps, found.draws, found.unique_share) == (4, 17, pytest.approx(1))
+    assert (found.num_steps, found.num_draws, found.unique_share) == (4, 17, pytest.approx(1))
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
