@@ -22,9 +22,9 @@ MAY_IMPORT = {                          # each folder of helpers/: the others th
     "grade": {"facts", "predict", "run", "compare", "checks"},
     "": {"facts", "predict", "run", "compare", "checks"},               # helpers/__init__.py and __main__.py
 }
-ONLY_IN = {                             # a package: the one module of the project that may import it
-    "matplotlib": "helpers/compare/plots.py",
-    "ipywidgets": "helpers/compare/widgets.py",
+ONLY_IN = {                             # a package: the one folder of the project that may import it
+    "matplotlib": "helpers/compare/plots",
+    "ipywidgets": "helpers/compare/widgets",
 }
 NOT_FOR = {                             # a folder of helpers/: what it may not import, besides
     "predict": {"torch"},
@@ -45,7 +45,7 @@ def _broken_imports(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     layer = _layer(path)
     for line, name in imports(path, tree):
         package, *rest = name.split(".")
-        if package in ONLY_IN and path != ONLY_IN[package]:
+        if package in ONLY_IN and not path.startswith(f"{ONLY_IN[package]}/"):
             yield line, f"only {ONLY_IN[package]} imports {package}"
         if any(f"{name}.".startswith(f"{banned}.") for banned in NOT_FOR.get(layer, ())):
             yield line, f"{layer} never imports {name}"
@@ -133,9 +133,10 @@ BROKEN = [
     ("helpers/run/launch.py", "from helpers.predict.comm import bytes_sent", "run may not import predict"),
     ("helpers/run/launch.py", "from helpers.compare import table", "run may not import compare"),
     ("helpers/compare/table.py", "from helpers.checks import memory", "compare may not import checks"),
-    ("helpers/compare/table.py", "import matplotlib.pyplot as plt", "only helpers/compare/plots.py imports matplotlib"),
-    ("helpers/compare/widgets.py", "from matplotlib import pyplot", "only helpers/compare/plots.py imports matplotlib"),
-    ("helpers/compare/plots.py", "from ipywidgets import interact", "only helpers/compare/widgets.py imports"),
+    ("helpers/compare/table.py", "import matplotlib.pyplot as plt", "only helpers/compare/plots imports matplotlib"),
+    ("helpers/compare/widgets/memory.py", "from matplotlib import pyplot",
+     "only helpers/compare/plots imports matplotlib"),
+    ("helpers/compare/plots/times.py", "from ipywidgets import interact", "only helpers/compare/widgets imports"),
     ("helpers/checks/memory.py", "from helpers.compare.widgets import play", "never imports helpers.compare.widgets"),
     ("helpers/checks/memory.py", "from helpers.compare import widgets", "never imports helpers.compare.widgets"),
     ("helpers/checks/memory.py", "import helpers.grade.loop", "checks may not import grade"),
@@ -150,9 +151,9 @@ FINE = [
     ("helpers/facts/specs.py", "import math\nfrom dataclasses import dataclass\nfrom helpers.facts.units import GiB"),
     ("helpers/predict/memory.py", "import numpy\nfrom helpers.facts import specs\nfrom . import comm\nimport torches"),
     ("helpers/run/launch.py", "import torch\nfrom helpers.facts.trace import Trace\nfrom ..facts import errors"),
-    ("helpers/compare/plots.py", "from matplotlib import pyplot\nfrom helpers.predict import comm"),
+    ("helpers/compare/plots/times.py", "from matplotlib import pyplot\nfrom helpers.predict import comm"),
     ("helpers/compare/table.py", "from helpers.predict import comm\nfrom helpers.run import launch"),
-    ("helpers/compare/widgets.py", "import ipywidgets\nfrom helpers.compare import plots"),
+    ("helpers/compare/widgets/memory.py", "import ipywidgets\nfrom helpers.compare import plots"),
     ("helpers/checks/memory.py", "import torch\nfrom helpers.compare import table\nfrom . import basics"),
     ("helpers/grade/loop.py", "import nbgrader\nfrom helpers.checks import memory\nfrom helpers.grade import leak"),
     ("helpers/__main__.py", "from helpers.run.launch import launch\nfrom helpers.predict import comm"),

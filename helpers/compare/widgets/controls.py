@@ -1,0 +1,29 @@
+"""Controls with a name and what they redraw."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ipywidgets as widgets
+
+
+def follow(redraw: Callable, *controls: widgets.Widget) -> None:
+    """Draw now, and whenever a control changes."""
+    for control in controls:
+        control.observe(redraw, names="value")
+    redraw()
+
+
+def row(*controls: widgets.Widget) -> widgets.HBox:
+    return widgets.HBox(controls, layout=widgets.Layout(flex_flow="row wrap"))      # wraps where it is narrow
+
+
+def choice(name: str, options: list, value) -> widgets.Dropdown:
+    return widgets.Dropdown(description=name, options=options, value=value)
+
+
+def number(name: str, value: int, least: int, most: int) -> tuple[widgets.BoundedIntText, widgets.IntSlider]:
+    """A field and a slider for one number; the field has the name that a slider cannot give a screen reader."""
+    field = widgets.BoundedIntText(value=value, min=least, max=most, description=name)
+    slider = widgets.IntSlider(value=value, min=least, max=most, continuous_update=False, readout=False)
+    widgets.link((field, "value"), (slider, "value"))
+    return field, slider
