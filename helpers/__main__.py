@@ -4,8 +4,9 @@
     python -m helpers collectives    one algorithm on queues, on gloo and on a virtual clock, every byte counted
     python -m helpers ddp-demo       a few steps of DDP: spread of the parameters, gradients against one process
     python -m helpers ddp            one process, our DDP and PyTorch's, trained side by side
+    python -m helpers zero           the stages of ZeRO: loss, equality with Adam, bytes of state on a rank
 
-The last two also run under torchrun: torchrun --nproc-per-node 2 -m helpers ddp-demo
+The last three also run under torchrun: torchrun --nproc-per-node 2 -m helpers ddp-demo
 """
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def main() -> int:
     collectives.add_argument("--num-elements", type=int, default=64, help="float32 numbers on each rank (default 64)")
     collectives.add_argument("--source", type=int, default=0, help="rank that broadcasts (default 0)")
     collectives.set_defaults(run=_collectives)
-    _add_ddp(commands)
+    _add_training(commands)
     options = parser.parse_args()
     try:
         return options.run(options)
@@ -37,14 +38,17 @@ def main() -> int:
         return 2
 
 
-def _add_ddp(commands: argparse._SubParsersAction) -> None:
+def _add_training(commands: argparse._SubParsersAction) -> None:
     demo = commands.add_parser("ddp-demo", help="train with DDP and write what came of it")
     demo.add_argument("--backend", default="gloo", help="of torch.distributed; only gloo runs on CPUs (default gloo)")
     demo.add_argument("--no-write", action="store_true", help=f"do not write {DEMO_FILE}")
     demo.set_defaults(run=_ddp_demo)
     ddp = commands.add_parser("ddp", help="hold DDP against one process")
     ddp.set_defaults(run=_ddp)
-    for command, world_size, num_steps, seed in ((demo, 2, 6, 0), (ddp, 4, 20, 7)):
+    zero = commands.add_parser("zero", help="hold the stages of ZeRO against one process")
+    zero.add_argument("--rate", type=float, default=0.05, help="learning rate of Adam (default 0.05)")
+    zero.set_defaults(run=_zero)
+    for command, world_size, num_steps, seed in ((demo, 2, 6, 0), (ddp, 4, 20, 7), (zero, 4, 20, 13)):
         command.add_argument("--world-size", type=int, help=f"ranks (default {world_size}, or torchrun's)")
         command.add_argument("--num-steps", type=int, default=num_steps, help=f"(default {num_steps})")
         command.add_argument("--batch-size", type=int, default=8, help="samples on each rank (default 8)")
@@ -84,6 +88,15 @@ def _ddp(options: argparse.Namespace) -> int:
     table = one_process_against_ddp(options.world_size, options.num_steps, options.batch_size, options.seed)
     if table is not None:
         print(table)
+    return 0
+
+
+def _zero(options: argparse.Namespace) -> int:
+    from helpers.compare.zero import zero
+
+    tables = zero(options.world_size, options.num_steps, options.batch_size, options.seed, options.rate)
+    if tables is not None:
+        print(*tables, sep="\n\n")
     return 0
 
 

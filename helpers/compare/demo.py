@@ -20,7 +20,7 @@ def ddp_demo(world_size: int | None, num_steps: int, batch_size: int, seed: int,
     """Settings and outcome of a small DDP training; None on ranks of torchrun other than 0."""
     if backend != "gloo":
         raise BadValue(f"the course runs on CPUs, where the backend is gloo, not {backend!r}")
-    _check(num_steps, batch_size)
+    check(num_steps, batch_size)
     ranks = everywhere(demo, world_size, 2, num_steps, batch_size, seed)
     if ranks is None:
         return None
@@ -54,7 +54,7 @@ def write(outcome: dict, path: Path) -> None:
 
 def one_process_against_ddp(world_size: int | None, num_steps: int, batch_size: int, seed: int) -> Table | None:
     """None on ranks of torchrun other than 0."""
-    _check(num_steps, batch_size)
+    check(num_steps, batch_size)
     ranks = everywhere(compared, world_size, 4, num_steps, batch_size, seed)
     if ranks is None:
         return None
@@ -68,6 +68,6 @@ def one_process_against_ddp(world_size: int | None, num_steps: int, batch_size: 
                                        "from one process.",))
 
 
-def _check(num_steps: int, batch_size: int) -> None:
+def check(num_steps: int, batch_size: int) -> None:
     if num_steps < 1 or batch_size < 1:
         raise BadValue(f"steps and batch are 1 or more, not {num_steps} and {batch_size}")

@@ -1,9 +1,12 @@
 """What is where in memory."""
 from __future__ import annotations
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 
 from helpers.facts.units import UNITS
+from helpers.run.residency import Residency
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
            "momentum": "#CC79A7", "variance": "#56B4E9",
@@ -33,3 +36,35 @@ def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | No
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
+
+
+KINDS = ("momentum", "variance", "master", "parameter", "gradient", "other")      # from below: what changes least first
+
+
+def residency_plot(runs: dict[str, Residency], *, unit: str = "MiB", ax=None):
+    """What is alive after each allocation and release, by kind; runs side by side, on one scale."""
+    grid = [ax] if ax else plt.subplots(1, len(runs), figsize=(1.2 + 3.2 * len(runs), 3.6), sharey=True,
+                                        layout="constrained", squeeze=False)[1][0]
+    kinds = [kind for kind in KINDS if any(kind in alive.bytes for alive in runs.values())]
+    for ax, (name, alive) in zip(grid, runs.items(), strict=True):
+        places, nothing = _by_phase(alive), [0] * alive.num_events
+        layers = [[size / UNITS[unit] for size in alive.bytes.get(kind, nothing)] for kind in kinds]
+        ax.stackplot(places, layers, step="post", colors=[COLOURS[kind] for kind in kinds], labels=kinds,
+                     edgecolor="white", linewidth=0.2)
+        for number, phase in enumerate(alive.phases):
+            ax.axvline(number, color="black", linewidth=0.8, linestyle=":")
+            ax.text(number + 0.5, 1.0, phase, transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
+        ax.set(xlim=(0, len(alive.phases)), xticks=[], xlabel="allocations and releases")
+        ax.set_title(name, pad=16)
+        ax.spines[["top", "right"]].set_visible(False)
+    grid[0].set_ylabel(f"{unit} on a rank")
+    handles, labels = grid[-1].get_legend_handles_labels()
+    grid[-1].legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return grid[0]
+
+
+def _by_phase(alive: Residency) -> list[float]:
+    """A place for each event: every phase is one wide, and its events are evenly spaced."""
+    starts = [*alive.phases.values(), alive.num_events]
+    return [number + (event - start) / (end - start) for number, (start, end) in enumerate(pairwise(starts))
+            for event in range(start, end)]

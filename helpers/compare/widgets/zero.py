@@ -1,0 +1,33 @@
+"""ZeRO: what is alive when, on real ranks."""
+from __future__ import annotations
+
+import ipywidgets as widgets
+
+from helpers.compare.explain_zero import residency_in_words
+from helpers.compare.plots import png, residency_plot
+from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.run.launch import launch
+from helpers.run.zero_step import watched
+
+STAGES = {"ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
+NUM_LAYERS, WIDTH = 8, 128
+
+
+def residency_explorer(stage: int = 2, world_size: int = 4, layers_together: int = 1,
+                       num_samples: int = 16) -> widgets.VBox:
+    """Stage, ranks, layers of a bucket or unit, samples; real ranks make a step, and its allocations are drawn."""
+    stages = choice("stage", list(STAGES.items()), stage)
+    ranks, ranks_slider = number("ranks", world_size, 1, 6)
+    together = choice("layers a unit", [1, 2, 4, 8], layers_together)
+    samples, samples_slider = number("samples", num_samples, 1, 256)
+    picture, words = widgets.Image(format="png", width=640), widgets.HTML()
+
+    def redraw(_=None) -> None:
+        alive, sent = launch(watched, ranks.value, stages.value, together.value, NUM_LAYERS, WIDTH,
+                             samples.value).results[0]
+        drawn = png(residency_plot({f"{stages.label} on {ranks.value}": alive}, unit="KiB"))
+        words.value = residency_in_words(alive, sent, stages.value, ranks.value, NUM_LAYERS * WIDTH**2)
+        picture.value = drawn
+
+    follow(redraw, stages, ranks, together, samples)
+    return widgets.VBox([row(stages, together), row(ranks, ranks_slider), row(samples, samples_slider), words, picture])

@@ -1,0 +1,110 @@
+"""ZeRO stage 3: parameters are lent, a unit at a time.
+
+    forward     gather 1 | free 1, gather 2 | free 2, gather 3 | free 3
+    backward    gather 3 | reduce and free 3, gather 2 | reduce and free 2, gather 1 | reduce and free 1
+
+A unit is a module whose parameters are gathered together; what is in no unit is gathered
+for the whole of forward, and again for the whole of backward.  A unit must be called (its forward is
+where the gathering begins), and all ranks must call the same units in the same order.
+
+Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 5.3; Zhao et al., "PyTorch FSDP", arXiv:2304.11277.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from helpers.facts.errors import BadValue
+from helpers.run.broadcast import broadcast_state
+from helpers.run.flat import GradientBucket, LentParameter, flatten
+from helpers.run.mesh import GlooMesh
+from helpers.run.zero import Zero2
+
+
+class Zero3(Zero2):
+    """Parameters are sharded too: a rank has all of a unit's only while it computes with them.
+
+    units                   modules inside `module`, in the order of forward
+    reshard_after_forward   False: gathered parameters stay until backward is done with them, which saves an all_gather
+    """
+
+    def __init__(self, module: nn.Module, optimizer_class: type = torch.optim.Adam, *,
+                 units: Iterable[nn.Module] = (), reshard_after_forward: bool = True, dtype: torch.dtype | None = None,
+                 **options):
+        own = _parameters_of_units(module, list(units))
+        broadcast_state(module)
+        mesh = GlooMesh()
+        lent = {unit: flatten(parameters, mesh, dtype, LentParameter) for unit, parameters in own.items()}
+        super().__init__(module, optimizer_class, dtype=dtype,
+                         flats=[flat for flats in reversed(lent.values()) for flat in flats], **options)
+        self.reshard_after_forward = reshard_after_forward
+        for unit, flats in lent.items():
+            unit.register_forward_pre_hook(partial(self._before_forward, flats))
+            unit.register_forward_hook(partial(self._after_forward, flats))
+
+    def _before_forward(self, flats: list[LentParameter], *_) -> None:
+        for flat in flats:
+            flat.gather()
+
+    def _after_forward(self, flats: list[LentParameter], module: nn.Module, args: tuple, output: object) -> None:
+        watched = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
+        for tensor in watched:
+            tensor.register_hook(partial(self._before_backward, flats))
+        if self._in_backward:                   # a forward that backward computes again needs them right away
+            return
+        if self.reshard_after_forward or not watched:
+            for flat in flats:
+                flat.free()
+
+    def _before_backward(self, flats: list[LentParameter], gradient: Tensor) -> None:
+        self._begin_backward()
+        self._before_forward(flats)
+
+    def _send(self, bucket: GradientBucket) -> None:
+        super()._send(bucket)
+        bucket.flat.free()
+
+    def _finish(self) -> None:
+        super()._finish()
+        for flat in self.flats:                 # frozen ones have sent nothing
+            flat.free()
+
+    @contextmanager
+    def full_parameters(self) -> Iterator[nn.Module]:
+        """The module with all its parameters, to save or to look at; every rank must call it.  Changes are lost."""
+        self._before_forward(self.flats)
+        try:
+            yield self.module
+        finally:
+            for flat in self.flats:
+                flat.free()
+
+
+def _parameters_of_units(module: nn.Module, units: list[nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:
+    """The parameters that each unit gathers, the whole module's first: those that are in no unit."""
+    names = {inner: name for name, inner in module.named_modules()}
+    for unit in units:
+        if not isinstance(unit, nn.Module) or unit is module or unit not in names:
+            raise BadValue(f"units are modules inside the model, not {type(unit).__name__}")
+    owners: dict[nn.Parameter, nn.Module] = {}
+    for name, inner in module.named_modules(remove_duplicate=False):
+        unit = _unit_around(name, {names[unit]: unit for unit in units}, module)
+        for parameter_name, parameter in inner.named_parameters(recurse=False):
+            if owners.setdefault(parameter, unit) is not unit:
+                raise BadValue(f"{name}.{parameter_name} is tied to a parameter of another unit, which would be freed "
+                               "while this one is used: put both into one unit, or into none")
+    return {unit: [p for p in module.parameters() if owners[p] is unit] for unit in (module, *units)}
+
+
+def _unit_around(name: str, unit_of: dict[str, nn.Module], module: nn.Module) -> nn.Module:
+    """The innermost unit that `name` lies in."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        if (outer := ".".join(parts[:length])) in unit_of:
+            return unit_of[outer]
+    return module

@@ -1,0 +1,44 @@
+"""One step of a stage of ZeRO, watched: what is alive when, and what is sent."""
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from helpers.facts.errors import BadValue
+from helpers.run.meters import wire
+from helpers.run.models import mlp
+from helpers.run.residency import Residency, residency
+from helpers.run.zero import Zero1, Zero2
+from helpers.run.zero3 import Zero3
+
+
+def watched(rank: int, world_size: int, stage: int, layers_together: int = 1, num_layers: int = 8, width: int = 128,
+            num_samples: int = 16) -> tuple[Residency, int]:
+    """The second step, in which Adam has its moments: what is alive, and the bytes that this rank sends.
+
+    layers_together     layers [width, width] of a bucket, or in stage 3 of a unit
+    """
+    if layers_together < 1:
+        raise BadValue(f"a bucket or unit has at least one layer, not {layers_together!r}")
+    layers = list(mlp(width, num_layers))
+    model = nn.Sequential(*(nn.Sequential(*layers[start:start + layers_together])
+                            for start in range(0, num_layers, layers_together)))
+    zero = _of_stage(stage, model, 4 * width**2 * layers_together)
+
+    def step() -> None:
+        zero(torch.ones(num_samples, width)).sum().backward()
+        zero.step()
+
+    step()
+    zero.zero_grad()
+    with residency(zero.held()) as alive, wire() as sent:
+        step()
+    return alive, sent.sent
+
+
+def _of_stage(stage: int, model: nn.Sequential, bucket_bytes: int) -> Zero1:
+    if stage == 3:
+        return Zero3(model, units=list(model))
+    if stage not in (1, 2):
+        raise BadValue(f"stage is 1, 2 or 3, not {stage!r}")
+    return (Zero1 if stage == 1 else Zero2)(model, bucket_bytes=bucket_bytes)
