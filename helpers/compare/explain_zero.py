@@ -9,9 +9,8 @@ from helpers.run.residency import Residency
 
 def residency_in_words(alive: Residency, sent: int, stage: int, world_size: int, num_params: int) -> str:
     """State by the formula, the peak of the step, what made it, and the bytes sent; all on one rank, in fp32."""
-    at_peak = max(range(alive.num_events), key=lambda event: sum(sizes[event] for sizes in alive.bytes.values()))
-    parts = {kind: sizes[at_peak] for kind, sizes in alive.bytes.items() if sizes[at_peak] >= 1024}
-    phase = [name for name, start in alive.phases.items() if start <= at_peak][-1]
+    phase = [name for name, start in alive.phases.items() if start <= alive.peak][-1]
+    parts = {kind: size for kind, size in alive.at(alive.peak).items() if size >= 1024}
     state = state_bytes(num_params, world_size, stage, recipe("fp32"))
     formula = 4 * step_elements_sent(num_params, stage, world_size)
     listed = ", ".join(f"{in_unit(size, 'KiB', 3)} {kind}" for kind, size in parts.items())

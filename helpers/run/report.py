@@ -17,6 +17,7 @@ SIZES_DIFFER = "op.preamble.length <= op.nbytes"        # gloo's abort when a me
 OWN = {str(Path(__file__).with_name(name)) for name in
        ("rank.py", "recorder.py", "forks.py", "launch.py", "request.py", "meters.py", "card.py", "parcel.py",
         "mesh.py", "queue_mesh.py", "virtual.py", "clock.py", "deadlock.py")}
+HELPERS = Path(__file__).parent.parent
 MOST_FRAMES = 6                 # of one traceback; recursion has a thousand
 LIBRARIES = ("site-packages", "dist-packages", "<frozen", sysconfig.get_path("stdlib"))
 DEATHS = {
@@ -146,14 +147,20 @@ def _where(fate: Fate) -> str:
     if fate.letter and not fate.failed:
         return f"  rank {fate.rank} has returned, and {calls}"
     frames = fate.letter.frames if fate.letter else _parse(fate.stack)
-    own = _learners(frames)[-1:]
     if not frames:
         return f"  rank {fate.rank} {calls}; it did not answer when asked for its line"
-    if not own:
-        return f"  rank {fate.rank} {calls}"
-    source = linecache.getline(own[0].file, own[0].line).strip()
-    at = f"{_name(own[0])}, line {own[0].line}, in {own[0].function}"
-    return f"  rank {fate.rank} {calls}\n    {at}" + (f": {source}" if source else "")
+    return "\n    ".join([f"  rank {fate.rank} {calls}", *map(_at, _innermost(_learners(frames)))])
+
+
+def _innermost(frames: list[Frame]) -> list[Frame]:
+    """The learner's last line, and where it waits inside the course's helpers, if it does."""
+    theirs = [number for number, frame in enumerate(frames) if HELPERS not in Path(frame.file).parents]
+    return [frames[number] for number in sorted({*theirs[-1:], len(frames) - 1}) if frames]
+
+
+def _at(frame: Frame) -> str:
+    source = linecache.getline(frame.file, frame.line).strip()
+    return f"{_name(frame)}, line {frame.line}, in {frame.function}" + (f": {source}" if source else "")
 
 
 def _parse(stack: str) -> list[Frame]:

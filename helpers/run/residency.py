@@ -42,8 +42,17 @@ class Residency:
         return len(next(iter(self.bytes.values()), []))
 
     @property
+    def peak(self) -> int:
+        """The event after which most is alive."""
+        return max(range(self.num_events), key=lambda event: sum(self.at(event).values()))
+
+    @property
     def peak_bytes(self) -> int:
-        return max(map(sum, zip(*self.bytes.values(), strict=True)), default=0)
+        return sum(self.at(self.peak).values())
+
+    def at(self, event: int) -> dict[str, int]:
+        """Bytes of each kind after an event; -1 is the last one."""
+        return {kind: sizes[event] for kind, sizes in self.bytes.items()}
 
 
 def holds(kind: str, tensor: Tensor) -> None:

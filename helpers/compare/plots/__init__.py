@@ -2,7 +2,9 @@
 from helpers.compare.plots.figure import png
 from helpers.compare.plots.memory import memory_bars, residency_plot
 from helpers.compare.plots.rings import ring_frame, ring_strip
+from helpers.compare.plots.sharding import step_curves
 from helpers.compare.plots.times import gantt, times
 from helpers.compare.plots.training import losses, who_draws
 
-__all__ = ["gantt", "losses", "memory_bars", "png", "residency_plot", "ring_frame", "ring_strip", "times", "who_draws"]
+__all__ = ["gantt", "losses", "memory_bars", "png", "residency_plot", "ring_frame", "ring_strip",
+           "step_curves", "times", "who_draws"]

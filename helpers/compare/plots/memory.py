@@ -10,7 +10,9 @@ from helpers.run.residency import Residency
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
            "momentum": "#CC79A7", "variance": "#56B4E9",
-           "tensors": "#0072B2", "other": "#999999"}
+           "tensors": "#0072B2", "other": "#999999",
+           "parameter_shard": "#0072B2", "adam_shard": "#CC79A7", "gradient_shard": "#009E73", "gathered": "#56B4E9",
+           "message": "#F0E442"}
 
 
 def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | None = None, limit_name: str = "",

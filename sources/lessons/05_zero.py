@@ -1,0 +1,430 @@
+# %% [markdown]
+# # 05 ZeRO
+#
+# You will be able to build the three stages of ZeRO from a flat tensor and a ring, foretell what each keeps and sends on every rank, and see what is alive at each moment of a step.
+#
+# **70 minutes.** Needs lessons 01 and 03, and the ring of lesson 02.
+#
+# [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/05_zero.ipynb) ·
+# [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/05_zero.ipynb)
+
+# %% [markdown]
+# ## Setup
+
+# %%
+import importlib.util
+
+if not importlib.util.find_spec("helpers"):  # on Colab
+    get_ipython().run_line_magic(
+        "pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
+
+import torch
+import torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.functional import mse_loss
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from helpers.compare.plots import residency_plot
+from helpers.compare.table import Table, predicted_vs_measured, savings_table
+from helpers.facts.units import MiB
+from helpers.predict.comm import bytes_sent, step_elements_sent
+from helpers.predict.memory import recipe, state_bytes
+from helpers.run.collectives import Chunks, ring_all_gather, ring_reduce_scatter
+from helpers.run.data import part_of_batch, regression
+from helpers.run.ddp import DDP
+from helpers.run.fingerprint import first_difference
+from helpers.run.launch import launch, warm_up
+from helpers.run.mesh import GlooMesh
+from helpers.run.meters import memory, wire
+from helpers.run.models import mlp, perceptron
+from helpers.run.state import bytes_by_term, held, of_optimizer
+from helpers.run.zero import Zero1, Zero2
+from helpers.run.zero3 import Zero3
+from helpers.run.zero_step import watched
+
+warm_up()
+
+# %% [markdown]
+# ## Question
+#
+# Four ranks train with DDP and Adam.
+# What does each of them hold after some steps, and what of it is different from what the others hold?
+
+# %%
+x, y = regression(20 * 24).tensors                          # 20 batches of 24
+batches = list(zip(x.split(24), y.split(24)))
+
+
+def with_ddp(rank, world_size):
+    torch.manual_seed(13)
+    ddp, part = DDP(perceptron(16, 32, 32, 4)), part_of_batch(24, rank, world_size)
+    adam = torch.optim.Adam(ddp.parameters(), lr=0.01)
+    for inputs, targets in batches:
+        adam.zero_grad()
+        mse_loss(ddp(inputs[part]), targets[part]).backward()
+        adam.step()
+    return bytes_by_term(held(ddp, adam)), first_difference(ddp, adam)
+
+
+launch(with_ddp, 4).results[0]
+
+# %% [markdown]
+# 1,732 parameters, 16 bytes each: 27,712 bytes of state on every rank, 110,848 on all four.
+# (`counter` is Adam's step number, 4 bytes for each of six tensors; we leave it out from here on.)
+# And `None` says that there is **no difference**: not in a parameter, not in a momentum, not in a variance.
+# Three of the four copies are waste, and four ranks have calculated the same step.
+#
+# For 70 billion parameters, Adam's two moments alone are 560 GB, on each rank.
+#
+# Who needs a copy of what, and for how long?
+
+# %% [markdown]
+# ## Idea
+#
+# DDP's all_reduce is two halves (lesson 02): after the **reduce_scatter**, rank $r$ has the finished sum of chunk $r$; the **all_gather** spreads it.
+#
+# Adam treats each element by itself: the new chunk $r$ depends on chunk $r$ of parameters, gradient and moments, and on nothing else.
+# So stop halfway, let each rank update **its chunk**, and send round updated parameters instead of gradients:
+#
+# $$ g \xrightarrow{\text{reduce-scatter}} g_r \xrightarrow{\text{Adam, with } m_r, v_r} w_r \xrightarrow{\text{all-gather}} w $$
+#
+# | symbol | is | unit |
+# |---|---|---|
+# | $P$, $N$ | parameters of the model, ranks | |
+# | $w$, $g$; $m$, $v$ | parameters, gradient; Adam's momentum and variance | $P$ elements each |
+# | $w_r$, $g_r$, $m_r$, $v_r$ | their chunk $r$, the **shard** of rank $r$ | $P/N$ elements each |
+
+# %% [markdown]
+# That is stage 1 of ZeRO, the *zero redundancy optimizer*: nobody keeps moments of a chunk that is not theirs.
+# Then the thought goes on.
+#
+# | stage | besides, rank $r$ keeps only its shard of | because |
+# |---|---|---|
+# | 1 | momentum, variance, master copy | it updates only its chunk |
+# | 2 | gradient | once a gradient is reduced, only its owner needs it |
+# | 3 | parameter | a layer's parameters are needed only while that layer computes |
+#
+# ## Predict
+#
+# The model above, 1,732 parameters in fp32, on 4 ranks with stage 1.
+# How many bytes of momentum and variance does **rank 0** hold?
+
+# %%
+guess = None  # bytes
+
+
+# %% [markdown]
+# ## Run
+#
+# The whole of stage 1, with nothing hidden.
+# `flat` has all parameters end to end, and the model's parameters are views of it: who writes to `flat` changes the model.
+
+# %%
+def zero1(rank, world_size):
+    torch.manual_seed(13)
+    model, mesh, part = perceptron(16, 32, 32, 4), GlooMesh(), part_of_batch(24, rank, world_size)
+    flat = parameters_to_vector(model.parameters()).detach()
+    vector_to_parameters(flat, model.parameters())          # parameters are views of flat now
+    mine = Chunks(flat, world_size)[rank]                   # and so is my shard
+    adam = torch.optim.Adam([mine], lr=0.01)                # never hears of the rest
+    for inputs, targets in batches:
+        model.zero_grad()
+        mse_loss(model(inputs[part]), targets[part]).backward()
+        gradient = parameters_to_vector(p.grad for p in model.parameters()) / world_size
+        mine.grad = ring_reduce_scatter(mesh, gradient)     # one half of an all_reduce
+        adam.step()
+        ring_all_gather(mesh, flat)                         # the other half, of parameters
+    return flat, bytes_by_term(of_optimizer(adam))
+
+
+# %% [markdown]
+# ## Compare
+
+# %%
+runs = {n: launch(zero1, n).results for n in (4, 3, 2, 1)}
+P, whole = 1732, runs[1][0][0]
+away = max((flat - whole).abs().max() / whole.abs().max() for results in runs.values() for flat, _ in results)
+predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * -(-P // n), results[0][1]["momentum"] + results[0][1]["variance"])
+                       for n, results in runs.items()}, guess=guess, unit="B",
+                      notes=(f"All ranks of all runs within 1e-6 of one process: {bool(away < 1e-6)}",))
+
+
+# %% [markdown]
+# $8P/N$ bytes instead of $8P$, and the same training.
+# (1,732 does not divide by 3, so rank 0 has 578 elements and the others 577.
+# `Chunks` makes the first chunks longer; PyTorch and DeepSpeed pad the flat tensor instead.)
+#
+# `Zero1` in `helpers/run/zero.py` is this loop made usable: parameter groups, clipping, frozen parameters, a bf16 model with an fp32 master copy.
+#
+# ## Predict
+#
+# What is the price?
+# "Stage 1 costs no more communication than DDP" is what the paper says.
+#
+# A model of four 512 by 512 matrices in fp32, 1,048,576 parameters, on 4 ranks: DDP sends 6.29 MB a step from each rank (lesson 03).
+# And PyTorch's stage 1, `ZeroRedundancyOptimizer` beside `DistributedDataParallel`, on average?
+
+# %%
+guess = None  # MB
+
+
+# %% [markdown]
+# ## Run
+
+# %%
+def one_step(rank, world_size, how):
+    model = mlp(width=512, depth=4)
+    if how == "ours":
+        module = optimizer = Zero1(model)
+    else:
+        module = DistributedDataParallel(model)
+        optimizer = ZeroRedundancyOptimizer(module.parameters(), torch.optim.Adam)
+    with wire() as step:
+        module(torch.ones(8, 512)).sum().backward()
+        optimizer.step()
+    return step.sent
+
+
+def reduce_scattered(rank, world_size, by_gloo):
+    flat, shard = torch.ones(4 * 512**2), torch.empty(512**2)
+    dist.reduce_scatter_single(shard, flat) if by_gloo else ring_reduce_scatter(GlooMesh(), flat)
+
+
+# %% [markdown]
+# ## Compare
+
+# %%
+def sent(program, option):
+    return sum(wire.sent for wire in launch(program, 4, option).wire) / 4
+
+
+T, a_shard = 4 * 4 * 512**2, 4 * 512**2
+predicted_vs_measured({
+    "a step: PyTorch's, all_reduce and broadcasts": (
+        bytes_sent("all_reduce", T, 4) + 3 * a_shard, sum(launch(one_step, 4, "PyTorch's").results) / 4),
+    "a step: ours, reduce_scatter and all_gather": (
+        4 * step_elements_sent(T / 4, 1, 4), sum(launch(one_step, 4, "ours").results) / 4),
+    "a reduce_scatter of 4P: our ring": (bytes_sent("reduce_scatter", T, 4), sent(reduce_scattered, False)),
+    "a reduce_scatter of 4P: gloo's": (bytes_sent("reduce_scatter", T, 4), sent(reduce_scattered, True)),
+}, guess=guess, unit="MB")
+
+
+# %% [markdown]
+# The claim holds for the algorithm, and not for every implementation.
+#
+# Ours sends what DDP sends: $2P\,(N-1)/N$ elements, the two halves of an all_reduce.
+# PyTorch's sends $3P\,(N-1)/N$: DDP has finished its all_reduce before the optimizer sees a gradient, so three quarters of the sums went to ranks that have no use for them, and then each rank broadcasts what it has updated.
+# gloo's `reduce_scatter` sends twice what it must: inside, it is an all_reduce.
+# (NCCL has a real one.)
+#
+# So measure before you believe, in both directions.
+
+# %% [markdown]
+# ## Predict
+#
+# **Stage 2.**
+# Backward makes gradients from the last layer to the first.
+# As soon as a bucket of them is full, reduce_scatter it, keep the shard, free the rest.
+#
+# Ten matrices of 1024 by 1024 in fp32, 40 MiB of parameters, on 4 ranks with Adam.
+# How many MiB of state does each rank hold after the step, under stage 2?
+
+# %%
+guess = None  # MiB
+
+# %% [markdown]
+# ## Run
+#
+# In stage 3 each matrix is a **unit**: its parameters are gathered before its forward, freed after it, gathered again before its backward, freed for good.
+# The same step in all three stages, in fp32 and in mixed precision.
+
+# %%
+STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
+
+
+def state_of(rank, world_size, stage, dtype=None, **how):
+    with memory() as grown:
+        model = mlp(width=1024, depth=10)
+        how |= {"units": list(model)} if stage == 3 else {"bucket_bytes": 4 * MiB}
+        zero = STAGES[stage](model, torch.optim.Adam, dtype=dtype, **how)
+        with wire() as sent:
+            zero(torch.ones(4, 1024)).sum().backward()
+            zero.step()
+    return grown, sent.sent, bytes_by_term(zero.held())
+
+
+fp32 = {stage: launch(state_of, 4, stage) for stage in (2, 1, 3)}
+mixed = {stage: launch(state_of, 4, stage, torch.bfloat16) for stage in (1, 2, 3)}
+
+# %% [markdown]
+# ## Compare
+
+# %%
+P = 10 * 1024**2
+rows = {f"stage {stage}, fp32": (state_bytes(P, 4, stage, recipe("fp32")), run.memory[0].tensors)
+        for stage, run in fp32.items()}
+rows |= {f"stage {stage}, mixed": (state_bytes(P, 4, stage), run.memory[0].tensors) for stage, run in mixed.items()}
+predicted_vs_measured(rows, guess=guess, unit="MiB")
+
+# %% [markdown]
+# To the last digit shown.
+# The mixed rows are the formulas of the paper: $4P + 12P/N$, $2P + 14P/N$, $16P/N$.
+# In fp32 there is no master copy, so stage 1 keeps $8P + 8P/N$, stage 2 $4P + 12P/N$.
+#
+# What the kernel has given to the process says the same, with a few MiB for code and sockets.
+
+# %% tags=["nbval-ignore-output"]
+predicted_vs_measured({f"stage {stage}, fp32": (state_bytes(P, 4, stage, recipe("fp32")), run.memory[0].private)
+                       for stage, run in fp32.items()}, unit="MiB")
+
+# %% [markdown]
+# ## Predict
+#
+# **Stage 3** gathers parameters twice and reduces gradients once.
+# How many MB does each rank send in a step, for the 40 MiB above on 4 ranks in fp32?
+
+# %%
+guess = None  # MB
+
+# %% [markdown]
+# ## Run
+# Besides, stage 3 once more with `reshard_after_forward=False`: parameters are kept from forward to backward.
+#
+# ## Compare
+
+# %%
+kept = launch(state_of, 4, 3, reshard_after_forward=False)
+predicted_vs_measured({
+    "stage 3": (4 * step_elements_sent(P, 3, 4), fp32[3].results[0][1]),
+    "stage 3, kept for backward": (4 * step_elements_sent(P, 3, 4, reshard_after_forward=False), kept.results[0][1]),
+    "stage 2": (4 * step_elements_sent(P, 2, 4), fp32[2].results[0][1]),
+    "stage 1": (4 * step_elements_sent(P, 1, 4), fp32[1].results[0][1]),
+    "stage 1, mixed": (2 * step_elements_sent(P, 1, 4), mixed[1].results[0][1])}, guess=guess, unit="MB")
+
+# %% [markdown]
+# $3P\,(N-1)/N$: half as much again as DDP.
+# If parameters stay between forward and backward, it is $2P$ again, and all of them are alive at once in between: the memory of stage 2 at the moment that matters.
+# In mixed precision parameters and gradients travel in bf16, half the bytes.
+#
+# **What is alive when?**
+# State is what is left when the dust has settled.
+# The step itself needs more, and a card is full at its **peak**.
+# Here is every allocation and release of one step, as torch's profiler reports them: eight layers of 64 KiB, each a bucket or a unit, on 4 ranks, beside 1 rank, which shards nothing.
+
+# %%
+alive = {"1 rank, as in DDP": launch(watched, 1, 1).results[0][0]}
+alive |= {f"ZeRO-{stage} on 4": launch(watched, 4, stage).results[0][0] for stage in (1, 2, 3)}
+axes = residency_plot(alive, unit="KiB")
+Table(("KiB on a rank", "state after the step", "peak", "of it: parameter", "gradient", "other"), tuple(
+    (name, f"{(sum(each.at(-1).values()) - each.at(-1)['other']) / 1024:,.0f}", f"{each.peak_bytes / 1024:,.0f}",
+     *(f"{each.at(each.peak)[kind] / 1024:,.0f}" for kind in ("parameter", "gradient", "other")))
+    for name, each in alive.items()))
+
+# %% [markdown]
+# The picture in words: four stacks of bands over forward, backward and step.
+# On 1 rank, momentum, variance, parameters and gradients are 512 KiB each.
+# In stage 1, momentum and variance are a quarter of that.
+# In stage 2, the gradient's band is gone in forward, grows in backward by teeth, one for each bucket, and ends at a quarter.
+# In stage 3, the band of parameters has teeth as well: a layer at a time is gathered and freed, sixteen times.
+#
+# The teeth are the price of a unit: whatever is gathered together is alive together.
+
+# %% [markdown]
+# ## Scale it
+#
+# **How much can a stage save?**
+# Here is DDP's state divided by that of each stage, in mixed precision.
+
+# %%
+savings_table((2, 8, 64, 1024))
+
+# %% [markdown]
+# "4x, 8x, Nx" are limits.
+# At 8 ranks they are 2.91, 4.27 and 8.
+# Stage 1 has a floor of $4P$: from 64 ranks on, more ranks save next to nothing.
+# The paper's own example, 7.5 billion parameters on 64 ranks, is 120, 31.4, 16.6 and 1.9 GB.
+#
+# **How large should a bucket or unit be?**
+# Small ones keep the teeth short, and make many messages, each with its latency; large ones the other way round.
+# Move the controls: each change runs real ranks.
+# Try stage 2 with all 8 layers in one bucket, and stage 3 likewise.
+# Then more samples: who pays for them?
+
+# %% tags=["nbval-ignore-output"]
+from helpers.compare.widgets import residency_explorer
+
+residency_explorer()
+
+
+# %% [markdown]
+# One bucket of everything: all gradients are alive at the end of backward, so stage 2 peaks where stage 1 does.
+# One unit of everything: stage 3 gathers the whole model.
+# And the grey band, activations, grows with the samples, whatever the stage: lesson 07.
+#
+# ## Break it
+#
+# A favourite: every now and then, rank 0 computes the validation loss and prints it.
+# Under DDP that works.
+
+# %% tags=["raises-exception"]
+def validates(rank, world_size):
+    model = perceptron(16, 32, 32, 4)
+    zero = Zero3(model, torch.optim.Adam, units=[model[0], model[2], model[4]])
+    if rank == 0:
+        print(mse_loss(zero(x), y).item())
+
+
+launch(validates, 2, timeout_s=4)
+
+# %% [markdown]
+# Rank 0 waits in the ring, for a shard that rank 1 would have to send.
+# In stage 3 **every forward is a collective**.
+# All ranks must call it, equally often and in the same order, in validation and in text generation, too.
+#
+# ## Read the helper
+#
+# Open `helpers/run/zero.py` and `helpers/run/flat.py`.
+#
+# 1. What do `Zero2._ready` and `Zero2._send` do that `Zero1.reduce` does not?
+# 2. `GradientBucket.take` sets `parameter.grad = None`. What would the picture look like without that line?
+#
+# <details><summary>Answers</summary>
+# 1. They work from inside backward, a bucket at a time, and keep a copy of the shard alone; the bucket is freed. 2. Every layer's own gradient would stay alive until the end of backward and beyond: stage 2 would hold 4P of gradients in fp32, as stage 1 does, and its shard besides.
+# </details>
+
+# %% [markdown]
+# ## Check yourself
+#
+# **1.** A job under stage 1 on 8 ranks is 20 % over the card. Do 64 ranks help?
+#
+# <details><summary>Answer</summary>
+# Yes: state falls from 5.5P to 4.19P, by 24 %, if all of what is on the card is state. On 512 ranks it would be 4.02P: beyond 64 there is nothing to gain. Stage 2 on 8 ranks is 3.75P.
+# </details>
+# <br>
+#
+# **2.** Is ZeRO a kind of model parallelism, with each rank computing on its part of the model?
+#
+# <details><summary>Answer</summary>
+# No, a common misconception. It is data parallel: every rank computes all layers, on its own samples. Only where the state lives between uses is different. In stage 3 whole layers are lent to every rank in turn.
+# </details>
+# <br>
+#
+# **3.** Somebody replaces Adam by an optimizer that scales each step by the norm of its weight matrix (LAMB). Our shards cut matrices anywhere. What goes wrong?
+#
+# <details><summary>Answer</summary>
+# Each rank takes the norm of its piece and believes that it is the matrix's. Nothing fails; the training is another one. What is not element by element needs the norm over all ranks, as gradient clipping does.
+# </details>
+
+# %% [markdown]
+# ## Recap
+#
+# DDP holds $N$ copies of what one copy would do; ZeRO keeps a shard on each rank, of the optimizer, then of gradients, then of parameters, and the training stays the same.
+# Stages 1 and 2 send what DDP sends, if their reduce_scatter is one; stage 3 sends half as much again.
+# State is $4P+12P/N$, $2P+14P/N$, $16P/N$ in mixed precision; the peak is that, the largest unit, and activations.
+#
+# **Pitfalls.** A forward on one rank only. One bucket or unit for everything. Optimizers that need whole matrices. Believing a volume that nobody has measured.
+#
+# **Sources.** Rajbhandari et al., "ZeRO", arXiv:1910.02054, sections 5 and 7, figure 1. Zhao et al., "PyTorch FSDP", arXiv:2304.11277. PyTorch documentation, `ZeroRedundancyOptimizer`.
+#
+# **Exercises:** `exercises/05_zero/05_zero.ipynb`.
