@@ -32,10 +32,10 @@ from helpers.predict.flops import (
 from helpers.predict.memory import RECIPES, state_by_term, state_bytes
 from tests.published.test_memory_figures import is_within
 
-TOPICS = ("activations", "megatron", "sharding", "throughput")
+TOPICS = ("activations", "fsdp/measured", "fsdp/zero-names", "megatron", "throughput")
 ALL_CASES = {case["id"]: case for case in
              json.loads(Path(__file__).with_name("figures.json").read_text())["cases"]}
-CASES = {case_id: case for case_id, case in ALL_CASES.items() if case["topic"].split("/")[0] in TOPICS}
+CASES = {case_id: case for case_id, case in ALL_CASES.items() if case["topic"].startswith(TOPICS)}
 FIGURES = [f"{case_id}/{key}" for case_id, case in CASES.items() for key in case["published"]]
 DISAGREEMENTS = [case_id for case_id, case in CASES.items() if case.get("known_disagreement")]
 

@@ -28,9 +28,9 @@ from helpers.run.trees import double_tree_all_reduce
 from helpers.run.virtual import play
 from tests.published.test_memory_figures import is_within
 
-TOPICS = ("collectives", "communication", "fsdp")
+TOPICS = ("collectives", "communication", "fsdp/communication")
 CASES = {case["id"]: case for case in json.loads(Path(__file__).with_name("figures.json").read_text())["cases"]
-         if case["topic"].split("/")[0] in TOPICS}
+         if case["topic"].startswith(TOPICS)}
 FIGURES = [f"{case_id}/{key}" for case_id, case in CASES.items() for key in case["published"]]
 
 NOT_REPRODUCED = {

@@ -22,8 +22,8 @@ MIXED, NO_MASTER, FP32 = RECIPES["mixed"], RECIPES["mixed, no master"], RECIPES[
 FP32_GRADIENTS, TWO_GRADIENTS = RECIPES["mixed, fp32 gradients"], RECIPES["mixed, two gradients"]
 STAGES = {"baseline": 0, "Pos": 1, "Pos_g": 2, "Pos_g_p": 3}      # the ZeRO paper's names
 
-ACTIVATIONS = "activations are not model state"
-SHAPE = "no calculator counts a GPT's parameters from its shape"
+ACTIVATIONS = "activations are not model state: test_activation_figures.py"
+SHAPE = "parameters from a shape: test_activation_figures.py"
 NOT_REPRODUCED = {
     "zeropp-4x/reduction": "ZeRO++ compresses what it sends; no calculator does, and the split is not in the source",
     "hfusp-1B/act_1024_GiB": ACTIVATIONS,
