@@ -13,7 +13,8 @@ from helpers.run.launch import RankFailed, RankHung, Run, launch
 
 DEADLINE_S = 15.0
 OWN_DDP = (*FORBIDDEN, "helpers.run.ddp", "helpers.run.ddp_demo")
-OWN_MODULES = "|".join(("ranks", "buckets", "accumulation", "means", "sampler", "sharded_adam", "gradient_shards"))
+OWN_MODULES = "|".join(("ranks", "buckets", "accumulation", "means", "sampler", "sharded_adam", "gradient_shards",
+                        "lending", "clipping", "wrapping"))
 OWN_FRAME = re.compile(rf'\n {{4}}File "(?:{OWN_MODULES})\.py", line [^\n]*'
                        rf'|\n {{2}}File "(?:{OWN_MODULES})\.py", line [^\n]*(?:\n {{4}}[^\n]*)?')
 HALTED = re.compile(r"ModuleNotFoundError: import of ([\w.]+) halted")

@@ -11,13 +11,12 @@
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
-import torch.distributed as dist
 from torch import nn
 
-from helpers.run.collectives import Chunks, ring_all_gather, ring_all_reduce, ring_reduce_scatter
+from helpers.run.collectives import Chunks, ring_all_gather, ring_reduce_scatter
 from helpers.run.launch import launch, warm_up
 from helpers.run.mesh import GlooMesh
-from helpers.run.meters import memory, wire
+from helpers.run.meters import wire
 from helpers.run.models import perceptron
 from helpers.run.state import bytes_by_term
 from helpers.run.zero import Zero2
