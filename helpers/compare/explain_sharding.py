@@ -13,8 +13,8 @@ def sharding_in_words(sharding: Sharding, limit_bytes: float, unit: str = "GiB")
     verdict = "fits" if held < limit_bytes else "does not fit"
     return (f"{units} on {sharding.ranks} ranks: {_number(counts['all_gather'], 'all_gather')} and "
             f"{_number(counts['reduce_scatter'], 'reduce_scatter')} a step, in which each rank sends at least {least} "
-            f"({gloo} on gloo). Its fullest moment holds about {in_unit(held, unit)}: {in_unit(held - passing, unit)} of "
-            f"parameter and Adam shards, {in_unit(passing, unit)} that come and go. "
+            f"({gloo} on gloo). Its fullest moment holds about {in_unit(held, unit)}: "
+            f"{in_unit(held - passing, unit)} of parameter and Adam shards, {in_unit(passing, unit)} that come and go. "
             f"That {verdict} in {in_unit(limit_bytes, unit)}, activations left out.")
 
 

@@ -30,11 +30,11 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from helpers.compare.plots import memory_bars, step_curves
 from helpers.compare.table import Table, predicted_vs_measured
-from helpers.facts.units import MiB, in_unit
+from helpers.facts.units import MB, MiB
 from helpers.predict.fsdp import Sharding, num_collectives, passing_bytes, peak_bytes, peak_parts, step_bytes_sent
 from helpers.run.card import limit_memory
 from helpers.run.data import part_of_batch, regression
-from helpers.run.fsdp import fullest, shard, watch_steps
+from helpers.run.fsdp import shard, typical_peak, watch_steps
 from helpers.run.launch import launch, warm_up
 from helpers.run.meters import wire
 from helpers.run.models import mlp
@@ -47,43 +47,34 @@ warm_up()
 #
 # 16 layers with one 1024 by 1024 matrix each: 64 MiB of parameters, and with Adam 256 MiB of state.
 # Lesson 01 says that FSDP on 4 ranks brings this to 64 MiB a rank.
-# Our cards have 160 MiB, so there is plenty of room, and `fully_shard(model)` is one line.
+# Our cards have 140 MiB, so there is plenty of room, and `fully_shard(model)` is one line.
 
 # %% tags=["raises-exception"]
-def train(rank, world_size, wrap, card_bytes=160 * MiB):
+def train(rank, world_size, wrap, card_bytes=140 * MiB):
     limit_memory(card_bytes)
+    torch.manual_seed(0)
     model = wrap(mlp(width=1024, depth=16))
     optimizer = torch.optim.Adam(model.parameters())
+    dist.barrier()                                          # all ranks have their model
     for _ in range(3):
-        loss = model(torch.ones(4, 1024)).square().mean()
+        loss = model(torch.ones(4, 1024)).sum()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    return loss.item()
+    return "trained"
 
 
 launch(train, 4, fully_shard)
 
 # %% [markdown]
-# All four ranks die in their first backward, before Adam holds anything.
-# Each asked for 67,108,864 bytes, the 64 MiB of the **whole** model, at one time.
-# What holds so much, and how do we make it small?
+# All four die in their first forward, before there are gradients or Adam holds anything, asking for 67,108,864 bytes: the 64 MiB of the **whole** model, at one time.
+# What holds so much?
 #
 # ## Idea
 #
-# FSDP's shards are small.
-# But to compute, a rank needs whole matrices, so FSDP works by **units**: what one call of `fully_shard` takes together.
-#
-# Think of a choir with one score, each singer keeping some of its pages.
-# For each piece all pages of **that piece** are copied to everybody, and thrown away afterwards.
-# If the concert is one piece, everybody holds the whole score.
-
-# %% [markdown]
-# In **forward**, a unit is all-gathered, used, and thrown away (*resharded*).
-# In **backward** it is all-gathered again, and used; then its gradients are reduce-scattered, so that each rank keeps the shard of the mean that belongs to its parameters.
-#
-# So the units are yours to choose.
-# A unit for each block, then the model itself, which takes what is left (here nothing) and ties the units together:
+# To compute, a rank needs whole matrices, so FSDP works by **units**: what one `fully_shard` takes.
+# A unit is all-gathered, used, and thrown away (*resharded*), in forward and again in backward; then its gradients are reduce-scattered.
+# You choose the units:
 #
 # | symbol | is | here |
 # |---|---|---|
@@ -94,6 +85,7 @@ launch(train, 4, fully_shard)
 #
 # $$ \text{all-gathers} = 2K, \qquad \text{reduce-scatters} = K, \qquad \text{gathered at once} \propto u $$
 #
+# A choir copies its shared score piece by piece; if the concert is one piece, everybody holds the whole score.
 # The fullest moment of a step, as computed:
 
 # %%
@@ -101,12 +93,13 @@ P = 16 * 1024**2
 ways = {f"{k} unit{'s' * (k > 1)}, {n} ranks": Sharding(P, k, n, tensors_a_unit=16 // k)
         for k in (16, 4, 1) for n in (2, 4)}
 axes = memory_bars({name: peak_parts(way) for name, way in ways.items()}, unit="MiB",
-                   limit_bytes=160 * MiB, limit_name="card")
+                   limit_bytes=140 * MiB, limit_name="card")
 
 # %% [markdown]
 # The picture in words: each bar begins with shards of parameters and of Adam's state, which halve from 2 to 4 ranks.
 # What follows comes and goes within a step: gathered parameters, whole gradients, messages, and shards of gradients.
-# With 16 units that is little; with one unit it is far more than the state, and the bar passes the card's 160 MiB on 2 ranks and on 4.
+# With 16 units that is little: 79 MiB in all on 4 ranks.
+# With one unit it is more than the shards, and the bar passes the card's 140 MiB on 4 ranks as on 2.
 #
 # ## Predict
 #
@@ -135,20 +128,19 @@ axes = step_curves({f"{k} unit{'s' * (k > 1)}": run.results[0] for k, run in run
 
 # %% [markdown]
 # The picture in words: left of the line is forward, right of it backward.
-# With 16 units the line is flat and low, 8 to 12 MiB in forward and about 16 in backward, where it climbs as shards of gradients stay.
-# With 4 units it is four times as high.
-# With one unit everything is there from the first block on, and backward ends with the highest peak of all, when all gradients are packed into one message.
+# With 16 units the line is low: 12 MiB in forward, then 17, climbing to 31 as shards of gradients stay.
+# With 4 units of 16 MiB it jumps whenever a unit arrives, up to 72.
+# With one unit, the model is there twice in forward (as a message, and unpacked), and backward ends with the highest peak, when all gradients are packed into one message.
 #
 # ## Compare
 
-# %%
-def most(run, phase=""):
-    """Whole MiB on the least disturbed rank."""
-    return round(min(fullest(moments, phase) for moments in run.results) / MiB)
+# %% tags=["nbval-ignore-output"]
+def peak(run):
+    return round(typical_peak(run.results) / MiB)
 
 
 predicted_vs_measured({f"{k} unit{'s' * (k > 1)}": (passing_bytes(Sharding(P, k, 4, tensors_a_unit=16 // k)) / MiB,
-                       most(run)) for k, run in runs.items()}, guess=guess, unit="whole MiB")
+                       peak(run)) for k, run in runs.items()}, guess=guess, unit="whole MiB")
 
 # %% [markdown]
 # 31 MiB, where "one gathered unit" would be 4.
@@ -157,10 +149,10 @@ predicted_vs_measured({f"{k} unit{'s' * (k > 1)}": (passing_bytes(Sharding(P, k,
 #
 # | units | the fullest moment is in | beside the shards |
 # |---|---|---|
-# | $K > 1$ | backward of the second block | $4u + (K-1)\,u/N$ |
+# | $K > 1$, of one matrix each | backward of the second block | $4u + (K-1)\,u/N$ |
 # | $K = 1$, of $T$ matrices | the end of backward | $2u + u/T + u/N$ |
 #
-# (A GPU's NCCL reduces in place of gloo's copy, and its allocator keeps what is freed; neither is measured here.)
+# (The last copy is gloo's own. NCCL, and a GPU's allocator, which keeps what is freed, are not measured here.)
 #
 # The price of small units is messages.
 
@@ -172,9 +164,8 @@ def one_step(rank, world_size, num_units, **options):
     return sent.sent
 
 
-rows = {}
-for k in (16, 4, 1):
-    run = launch(one_step, 4, k, reshard_after_forward=True)
+rows, steps = {}, {k: launch(one_step, 4, k, reshard_after_forward=True) for k in (16, 1)}
+for k, run in steps.items():
     counted = Counter(span.kind for span in run.trace if span.rank == 0)
     for name, count in num_collectives(Sharding(P, k, 4)).items():
         rows[f"{k} unit{'s' * (k > 1)}: {name}s"] = count, counted[f"{name}_single"]
@@ -187,11 +178,12 @@ predicted_vs_measured(rows)
 # The same cards as in the question, with a unit for each block:
 
 # %%
-Table(("16 units, cards of 160 MiB", "formula, MiB", "loss of the third step"), tuple(
-    (f"{n} ranks", f"{peak_bytes(Sharding(P, 16, n)) / MiB:.0f}",
-     f"{launch(train, n, lambda model: shard(model, 16)).results[0]:.1e}") for n in (4, 2)))
+launch(train, 4, lambda model: shard(model, 16)).results, [peak_bytes(Sharding(P, 16, n)) / MiB for n in (4, 2)]
 
 # %% [markdown]
+# It trains: 79 MiB by the formula, shards included.
+# (On 2 ranks it would be 142, just too much.)
+#
 # ## Predict
 #
 # `reshard_after_forward=False` keeps a unit after forward, so backward need not gather it again.
@@ -206,34 +198,6 @@ guess = None  # MB
 # ## Run
 
 # %%
-settings = {"reshard": True, "keep": False}
-sent = {name: launch(one_step, 4, 16, reshard_after_forward=on).results[0] for name, on in settings.items()}
-held = {name: launch(watch, 4, 16, reshard_after_forward=on) for name, on in settings.items()}
-axes = step_curves({name: run.results[0] for name, run in held.items()})
-
-# %% [markdown]
-# The picture in words: with resharding the line stays low.
-# Without, each block of forward adds its 4 MiB until the whole model is there, and backward takes it away again.
-#
-# ## Compare
-
-# %%
-predicted_vs_measured({name: (step_bytes_sent(Sharding(P, 16, 4, on), gloo=True), sent[name])
-                       for name, on in settings.items()}, guess=guess, unit="MB")
-
-# %%
-predicted_vs_measured({name: (passing_bytes(Sharding(P, 16, 4, on)) / MiB, most(held[name]))
-                       for name, on in settings.items()}, unit="whole MiB")
-
-# %% [markdown]
-# In multiples of $4P$ bytes and for large $N$: gather, gather and reduce are $1 + 1 + 2 = 4$ on gloo, and $1 + 2 = 3$ when kept.
-# Where a reduce-scatter moves what it must, it is 3 against 2, and 2 is what DDP sends.
-# So keeping saves a third of the bytes, for a whole model in memory: ZeRO-2's bargain.
-#
-# The default is **on** for units and **off** for the root, the outermost `fully_shard`, since backward needs its parameters at once.
-# Hence a trap: without the last line `fully_shard(model)`, **every block is a root**.
-
-# %%
 def without_root(rank, world_size):
     model = mlp(width=1024, depth=16)
     for block in model:
@@ -241,17 +205,37 @@ def without_root(rank, world_size):
     return watch_steps(model, width=1024)
 
 
-most(launch(without_root, 4)), most(runs[16])
+ways = {"reshard": Sharding(P, 16, 4), "keep": Sharding(P, 16, 4, reshard=False)}
+sent = {"reshard": steps[16].results[0], "keep": launch(one_step, 4, 16, reshard_after_forward=False).results[0]}
+held = {"reshard": runs[16], "keep": launch(watch, 4, 16, reshard_after_forward=False),
+        "no root": launch(without_root, 4)}
+axes = step_curves({name: run.results[0] for name, run in held.items()})
 
 # %% [markdown]
-# More than twice the memory, and no message.
+# The picture in words: with resharding the line stays low.
+# If units are kept, each block of forward adds its 4 MiB until the whole model is there, and backward takes it away again.
+# The third line is a fault, of which below.
+#
+# ## Compare
+
+# %% tags=["nbval-ignore-output"]
+rows = {f"{name}: MB sent": (step_bytes_sent(way, gloo=True) / MB, sent[name] / MB) for name, way in ways.items()}
+rows |= {f"{name}: whole MiB beside the shards": (passing_bytes(way) / MiB, peak(held[name]))
+         for name, way in ways.items()}
+predicted_vs_measured(rows, guess=guess, notes=(f"No root: {round(typical_peak(held['no root'].results) / MiB)} whole MiB.",))
+
+# %% [markdown]
+# On gloo that is $1 + 1 + 2$ times $4P(N-1)/N$ bytes, and $1 + 2$ if kept.
+# Where a reduce-scatter sends what it must, it is 3 against 2, and DDP sends 2.
+# So keeping saves a third, for a whole model in memory: ZeRO-2's bargain.
+#
+# The default is **on** for units and **off** for the root, the outermost `fully_shard`.
+# Hence the fault: without `fully_shard(model)` at the end, **every block is a root**: nearly three times the memory, and no message.
 #
 # ## Predict
 #
-# A `MixedPrecisionPolicy` says in which dtype parameters are gathered and used (`param_dtype`), and in which gradients are reduced (`reduce_dtype`; if not given, `param_dtype`).
-# 16 units on 4 ranks, resharded, parameters in bf16, gradients reduced in fp32.
-# fp32 sent 201.3 MB.
-# How many MB is it now?
+# A `MixedPrecisionPolicy` says in which dtype parameters are gathered and used (`param_dtype`), and in which gradients are reduced (`reduce_dtype`; else as `param_dtype`).
+# Instead of 201.3 MB, how many are sent with bf16 parameters and gradients reduced in fp32?
 
 # %%
 guess = None  # MB
@@ -269,12 +253,12 @@ def mixed(rank, world_size, policy):
         output.sum().backward()
     optimizer.step()
     weight = next(model.parameters())
-    found = output, weight, weight.grad, optimizer.state[weight]["exp_avg"]
-    return sent.sent, [str(tensor.dtype).removeprefix("torch.") for tensor in found]
+    found = {"output": output, "parameter": weight, "gradient": weight.grad, "momentum": optimizer.state[weight]["exp_avg"]}
+    return sent.sent, ", ".join(f"{name} {tensor.dtype}" for name, tensor in found.items())
 
 
 policies = {("bf16", "fp32"): MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32),
-            ("bf16", "bf16"): MixedPrecisionPolicy(param_dtype=torch.bfloat16), ("fp32", "fp32"): MixedPrecisionPolicy()}
+            ("bf16", "bf16"): MixedPrecisionPolicy(param_dtype=torch.bfloat16)}
 mixes = {dtypes: launch(mixed, 4, policy).results[0] for dtypes, policy in policies.items()}
 
 # %% [markdown]
@@ -283,11 +267,7 @@ mixes = {dtypes: launch(mixed, 4, policy).results[0] for dtypes, policy in polic
 # %%
 predicted_vs_measured({" gathered, reduced in ".join(dtypes): (
     step_bytes_sent(Sharding(P, 16, 4, True, 1, *dtypes), gloo=True), sent) for dtypes, (sent, _) in mixes.items()},
-    guess=guess, unit="MB")
-
-# %%
-Table(("gathered, reduced in", "output", "sharded parameter", "sharded gradient", "Adam's momentum"),
-      tuple((", ".join(dtypes), *found) for dtypes, (_, found) in mixes.items()))
+    guess=guess, unit="MB", notes=tuple(f"{dtypes[0]}, {dtypes[1]}: {found}" for dtypes, (_, found) in mixes.items()))
 
 # %% [markdown]
 # The policy changes what **travels** and what is computed with.
@@ -354,8 +334,8 @@ Table(("", "clip_grad_norm_ returns a", "norm", "norm of what the rank holds"), 
     for n in (1, 4) for rank, (kind, norm, own) in enumerate(launch(clipped, n).results)))
 
 # %% [markdown]
-# `clip_grad_norm_` knows sharded tensors and gives all ranks the norm that one process finds, as a `DTensor`; `.full_tensor()` makes a plain number of it.
-# Own code that takes norms of what the rank holds would scale each rank's shard by a factor of its own, and the gradient would point elsewhere, silently.
+# `clip_grad_norm_` gives all ranks the norm of one process, as a `DTensor`; `.full_tensor()` makes it plain.
+# The norm of what a rank holds would scale each shard by its own factor, silently.
 #
 # ## Scale it
 #
@@ -369,28 +349,13 @@ Table(("", "clip_grad_norm_ returns a", "norm", "norm of what the rank holds"), 
 # | and parameters | 3 | `FULL_SHARD` | `reshard_after_forward=True` |
 # | 3 within a node, copies across nodes | | `HYBRID_SHARD` | a mesh of two axes |
 #
-# (Parameters are stored sharded at stage 2 of FSDP, too; it gathers them once a step.)
+# (FSDP stores sharded parameters at stage 2, too, and gathers them once a step.)
 #
-# The last row on four ranks, as two nodes of two:
-
-# %%
-def hybrid(rank, world_size):
-    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("node", "rank in node"))
-    model = shard(mlp(width=1024, depth=16), 16, mesh=mesh, reshard_after_forward=True)
-    with wire() as sent:
-        model(torch.ones(1, 1024)).sum().backward()
-    return sent.sent / (4 * P), sum(p.to_local().numel() for p in model.parameters()) / P
-
-
-[f"{number:.2f}" for number in launch(hybrid, 4).results[0]]
-
-# %% [markdown]
-# 2.50 times the parameters instead of 3.00, and half of the model on each rank instead of a quarter.
-# Two all-gathers and a reduction stay inside a node ($2 \cdot \frac12 + 1$ on gloo), and only an all-reduce of shards, $\frac12$, crosses: that is the point, since links between nodes are slower.
+# The last row on two nodes of two ranks: each holds half of the model and sends $2.5 \cdot 4P$ bytes on gloo instead of $3 \cdot 4P$.
+# Gathers and a reduction stay inside a node ($2 \cdot \frac12 + 1$); only an all-reduce of shards, $\frac12$, crosses, where links are slow.
 #
-# **A real model.**
-# Now by hand: first our 16 blocks, then Llama 3.1 70B on 64 ranks and cards of 80 GB.
-# Which settings fit? What does each cost in bytes?
+# **By hand:** our 16 blocks, then Llama 3.1 70B on 64 ranks and cards of 80 GB.
+# What fits?
 
 # %% tags=["nbval-ignore-output"]
 from helpers.compare.widgets import fsdp_explorer
@@ -405,10 +370,14 @@ fsdp_explorer()
 # DDP on the cards of the question: with 4 ranks, then you may try 2, or 8.
 
 # %% tags=["raises-exception"]
-launch(train, 4, DistributedDataParallel)
+def ddp(model):
+    return DistributedDataParallel(model, init_sync=False)  # all have one seed; a broadcast would need 64 MiB more
+
+
+launch(train, 4, ddp)
 
 # %% [markdown]
-# In backward again, but for another reason, and no number of ranks helps: 64 MiB of parameters, 64 of buckets, and then gradients, 4 MiB at a time, until the card is full.
+# In backward, and no number of ranks helps: 64 MiB of parameters, 64 of buckets, and then gradients, 4 MiB at a time, until the card is full.
 #
 # **A checkpoint by rank 0.**
 # In DDP rank 0 saves while the others go on.

@@ -1,4 +1,5 @@
 """Figures.  Each function draws data it is given on axes it is given, and returns the axes."""
+from helpers.compare.plots.activations import growth, part_bars
 from helpers.compare.plots.figure import png
 from helpers.compare.plots.memory import memory_bars, residency_plot
 from helpers.compare.plots.rings import ring_frame, ring_strip
@@ -6,5 +7,5 @@ from helpers.compare.plots.sharding import step_curves
 from helpers.compare.plots.times import gantt, times
 from helpers.compare.plots.training import losses, who_draws
 
-__all__ = ["gantt", "losses", "memory_bars", "png", "residency_plot", "ring_frame", "ring_strip",
-           "step_curves", "times", "who_draws"]
+__all__ = ["gantt", "growth", "losses", "memory_bars", "part_bars", "png", "residency_plot", "ring_frame",
+           "ring_strip", "step_curves", "times", "who_draws"]

@@ -12,7 +12,8 @@ COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E
            "momentum": "#CC79A7", "variance": "#56B4E9",
            "tensors": "#0072B2", "other": "#999999",
            "parameter_shard": "#0072B2", "adam_shard": "#CC79A7", "gradient_shard": "#009E73", "gathered": "#56B4E9",
-           "message": "#F0E442"}
+           "message": "#F0E442",
+           "activations": "#D55E00", "recomputed_block": "#F0E442", "logits": "#999999"}
 
 
 def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | None = None, limit_name: str = "",

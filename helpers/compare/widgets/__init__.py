@@ -1,9 +1,10 @@
 """Controls that redraw a picture and the sentence beside it."""
+from helpers.compare.widgets.activations import activation_explorer
 from helpers.compare.widgets.collectives import all_reduce_explorer, crossover_explorer, ring_explorer
 from helpers.compare.widgets.data_parallel import overlap_explorer, sampling_explorer
 from helpers.compare.widgets.memory import memory_explorer
 from helpers.compare.widgets.sharding import fsdp_explorer
 from helpers.compare.widgets.zero import residency_explorer
 
-__all__ = ["all_reduce_explorer", "crossover_explorer", "fsdp_explorer", "memory_explorer", "overlap_explorer",
-           "residency_explorer", "ring_explorer", "sampling_explorer"]
+__all__ = ["activation_explorer", "all_reduce_explorer", "crossover_explorer", "fsdp_explorer", "memory_explorer",
+           "overlap_explorer", "residency_explorer", "ring_explorer", "sampling_explorer"]

@@ -30,11 +30,11 @@ class Stack:
 LAYERS = {"Llama 3.1 8B": 32, "Llama 3.1 70B": 80, "Llama 3.1 405B": 126}       # arXiv:2407.21783, table 3
 STACKS = {"16 blocks of 4 MiB": Stack(16, 1024**2, 1)} | {
     f"{name}, {layers} blocks": Stack(layers, model(name).block_params, 7) for name, layers in LAYERS.items()}
-LIMITS = {"160 MiB": 160 * MiB} | {card.name: card.memory_bytes for card in CARDS}
+LIMITS = {"140 MiB": 140 * MiB} | {card.name: card.memory_bytes for card in CARDS}
 
 
 def fsdp_explorer(stack: str = "16 blocks of 4 MiB", blocks_a_unit: int = 1, reshard: bool = True, ranks: int = 4,
-                  dtypes: str = "fp32", limit: str = "160 MiB") -> widgets.VBox:
+                  dtypes: str = "fp32", limit: str = "140 MiB") -> widgets.VBox:
     """Model, units, reshard_after_forward, dtypes, ranks, card; bars for six ways to shard, the chosen one marked."""
     controls = {
         "stack": choice("model", list(STACKS), stack),
