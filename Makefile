@@ -75,6 +75,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.ring
 	$(BIN)/python -m benchmarks.ddp
+	$(BIN)/python -m benchmarks.zero
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -13,7 +13,7 @@ from helpers.run.zero3 import Zero3
 
 
 def watched(rank: int, world_size: int, stage: int, layers_together: int = 1, num_layers: int = 8, width: int = 128,
-            num_samples: int = 16) -> tuple[Residency, int]:
+            num_samples: int = 16, reshard_after_forward: bool = True) -> tuple[Residency, int]:
     """The second step, in which Adam has its moments: what is alive, and the bytes that this rank sends.
 
     layers_together     layers [width, width] of a bucket, or in stage 3 of a unit
@@ -23,7 +23,7 @@ def watched(rank: int, world_size: int, stage: int, layers_together: int = 1, nu
     layers = list(mlp(width, num_layers))
     model = nn.Sequential(*(nn.Sequential(*layers[start:start + layers_together])
                             for start in range(0, num_layers, layers_together)))
-    zero = _of_stage(stage, model, 4 * width**2 * layers_together)
+    zero = _of_stage(stage, model, 4 * width**2 * layers_together, reshard_after_forward)
 
     def step() -> None:
         zero(torch.ones(num_samples, width)).sum().backward()
@@ -36,9 +36,9 @@ def watched(rank: int, world_size: int, stage: int, layers_together: int = 1, nu
     return alive, sent.sent
 
 
-def _of_stage(stage: int, model: nn.Sequential, bucket_bytes: int) -> Zero1:
+def _of_stage(stage: int, model: nn.Sequential, bucket_bytes: int, reshard_after_forward: bool) -> Zero1:
     if stage == 3:
-        return Zero3(model, units=list(model))
+        return Zero3(model, units=list(model), reshard_after_forward=reshard_after_forward)
     if stage not in (1, 2):
         raise BadValue(f"stage is 1, 2 or 3, not {stage!r}")
     return (Zero1 if stage == 1 else Zero2)(model, bucket_bytes=bucket_bytes)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 05 ZeRO
 #
-# You will be able to build the three stages of ZeRO from a flat tensor and a ring, foretell what each keeps and sends on every rank, and see what is alive at each moment of a step.
+# You will be able to build stage 1 of ZeRO from a flat tensor and a ring, read the code of the other two, foretell what each stage keeps and sends on every rank, and see what is alive at each moment of a step.
 #
 # **70 minutes.** Needs lessons 01 and 03, and the ring of lesson 02.
 #
@@ -18,6 +18,8 @@ if not importlib.util.find_spec("helpers"):  # on Colab
     get_ipython().run_line_magic(
         "pip", "install -q --no-deps git+https://github.com/your-name/training-parallelism")
 
+import math
+
 import torch
 import torch.distributed as dist
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -26,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from helpers.compare.plots import residency_plot
-from helpers.compare.table import Table, predicted_vs_measured, savings_table
+from helpers.compare.table import predicted_vs_measured, savings_table
 from helpers.facts.units import MiB
 from helpers.predict.comm import bytes_sent, step_elements_sent
 from helpers.predict.memory import recipe, state_bytes
@@ -72,7 +74,7 @@ launch(with_ddp, 4).results[0]
 # %% [markdown]
 # 1,732 parameters, 16 bytes each: 27,712 bytes of state on every rank, 110,848 on all four.
 # (`counter` is Adam's step number, 4 bytes for each of six tensors; we leave it out from here on.)
-# And `None` says that there is **no difference**: not in a parameter, not in a momentum, not in a variance.
+# `first_difference` has compared the fingerprints of parameters **and** of Adam's state, and `None` says that there is none: not in a parameter, not in a momentum, not in a variance.
 # Three of the four copies are waste, and four ranks have calculated the same step.
 #
 # For 70 billion parameters, Adam's two moments alone are 560 GB, on each rank.
@@ -145,8 +147,9 @@ def zero1(rank, world_size):
 runs = {n: launch(zero1, n).results for n in (4, 3, 2, 1)}
 P, whole = 1732, runs[1][0][0]
 away = max((flat - whole).abs().max() / whole.abs().max() for results in runs.values() for flat, _ in results)
-predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * -(-P // n), results[0][1]["momentum"] + results[0][1]["variance"])
-                       for n, results in runs.items()}, guess=guess, unit="B",
+moments = {n: results[0][1]["momentum"] + results[0][1]["variance"] for n, results in runs.items()}
+predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * math.ceil(P / n), size) for n, size in moments.items()},
+                      guess=guess, unit="B",
                       notes=(f"All ranks of all runs within 1e-6 of one process: {bool(away < 1e-6)}",))
 
 
@@ -160,7 +163,7 @@ predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * -(-P // n), results[0
 # ## Predict
 #
 # What is the price?
-# "Stage 1 costs no more communication than DDP" is what the paper says.
+# By the paper, stage 1 costs no more communication than DDP.
 #
 # A model of four 512 by 512 matrices in fp32, 1,048,576 parameters, on 4 ranks: DDP sends 6.29 MB a step from each rank (lesson 03).
 # And PyTorch's stage 1, `ZeroRedundancyOptimizer` beside `DistributedDataParallel`, on average?
@@ -174,39 +177,37 @@ guess = None  # MB
 
 # %%
 def one_step(rank, world_size, how):
-    model = mlp(width=512, depth=4)
     if how == "ours":
-        module = optimizer = Zero1(model)
+        module = optimizer = Zero1(mlp(width=512, depth=4))
     else:
-        module = DistributedDataParallel(model)
+        module = DistributedDataParallel(mlp(width=512, depth=4))
         optimizer = ZeroRedundancyOptimizer(module.parameters(), torch.optim.Adam)
-    with wire() as step:
+    with wire() as counted:
         module(torch.ones(8, 512)).sum().backward()
         optimizer.step()
-    return step.sent
+    return counted.sent
 
 
-def reduce_scattered(rank, world_size, by_gloo):
-    flat, shard = torch.ones(4 * 512**2), torch.empty(512**2)
-    dist.reduce_scatter_single(shard, flat) if by_gloo else ring_reduce_scatter(GlooMesh(), flat)
+def by_ring(rank, world_size):
+    ring_reduce_scatter(GlooMesh(), torch.ones(4 * 512**2))
 
 
 # %% [markdown]
 # ## Compare
 
 # %%
-def sent(program, option):
-    return sum(wire.sent for wire in launch(program, 4, option).wire) / 4
+def by_gloo(rank, world_size):
+    dist.reduce_scatter_single(torch.empty(512**2), torch.ones(4 * 512**2))
 
 
-T, a_shard = 4 * 4 * 512**2, 4 * 512**2
+P = 4 * 512**2
+step = {how: sum(launch(one_step, 4, how).results) / 4 for how in ("PyTorch's", "ours")}        # mean over ranks
+gradients, parameters = bytes_sent("reduce_scatter", 4 * P, 4), bytes_sent("all_gather", 4 * P, 4)
 predicted_vs_measured({
-    "a step: PyTorch's, all_reduce and broadcasts": (
-        bytes_sent("all_reduce", T, 4) + 3 * a_shard, sum(launch(one_step, 4, "PyTorch's").results) / 4),
-    "a step: ours, reduce_scatter and all_gather": (
-        4 * step_elements_sent(T / 4, 1, 4), sum(launch(one_step, 4, "ours").results) / 4),
-    "a reduce_scatter of 4P: our ring": (bytes_sent("reduce_scatter", T, 4), sent(reduce_scattered, False)),
-    "a reduce_scatter of 4P: gloo's": (bytes_sent("reduce_scatter", T, 4), sent(reduce_scattered, True)),
+    "a step: PyTorch's, all_reduce and broadcasts": (2 * gradients + parameters, step["PyTorch's"]),
+    "a step: ours, reduce_scatter and all_gather": (gradients + parameters, step["ours"]),
+    "a reduce_scatter of 4P: our ring": (gradients, launch(by_ring, 4).wire[0].sent),
+    "a reduce_scatter of 4P: gloo's": (gradients, launch(by_gloo, 4).wire[0].sent),
 }, guess=guess, unit="MB")
 
 
@@ -215,10 +216,8 @@ predicted_vs_measured({
 #
 # Ours sends what DDP sends: $2P\,(N-1)/N$ elements, the two halves of an all_reduce.
 # PyTorch's sends $3P\,(N-1)/N$: DDP has finished its all_reduce before the optimizer sees a gradient, so three quarters of the sums went to ranks that have no use for them, and then each rank broadcasts what it has updated.
-# gloo's `reduce_scatter` sends twice what it must: inside, it is an all_reduce.
+# gloo's `reduce_scatter` sends twice what it must, as lesson 02 has shown: inside, it is an all_reduce.
 # (NCCL has a real one.)
-#
-# So measure before you believe, in both directions.
 
 # %% [markdown]
 # ## Predict
@@ -240,22 +239,20 @@ guess = None  # MiB
 # The same step in all three stages, in fp32 and in mixed precision.
 
 # %%
-STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
-
-
-def state_of(rank, world_size, stage, dtype=None, **how):
+def step_of(rank, world_size, stage, dtype=None, num_microbatches=1, **options):
     with memory() as grown:
         model = mlp(width=1024, depth=10)
-        how |= {"units": list(model)} if stage == 3 else {"bucket_bytes": 4 * MiB}
-        zero = STAGES[stage](model, torch.optim.Adam, dtype=dtype, **how)
+        options |= {"units": list(model)} if stage == 3 else {"bucket_bytes": 4 * MiB}
+        zero = {1: Zero1, 2: Zero2, 3: Zero3}[stage](model, torch.optim.Adam, dtype=dtype, **options)
         with wire() as sent:
-            zero(torch.ones(4, 1024)).sum().backward()
+            for _ in range(num_microbatches):
+                zero(torch.ones(4, 1024)).sum().backward()
             zero.step()
-    return grown, sent.sent, bytes_by_term(zero.held())
+    return grown, sent.sent
 
 
-fp32 = {stage: launch(state_of, 4, stage) for stage in (2, 1, 3)}
-mixed = {stage: launch(state_of, 4, stage, torch.bfloat16) for stage in (1, 2, 3)}
+fp32 = {stage: launch(step_of, 4, stage) for stage in (2, 1, 3)}             # stage 2 first, for your guess
+mixed = {stage: launch(step_of, 4, stage, torch.bfloat16) for stage in (1, 2, 3)}
 
 # %% [markdown]
 # ## Compare
@@ -279,58 +276,81 @@ predicted_vs_measured({f"stage {stage}, fp32": (state_bytes(P, 4, stage, recipe(
                        for stage, run in fp32.items()}, unit="MiB")
 
 # %% [markdown]
-# ## Predict
-#
-# **Stage 3** gathers parameters twice and reduces gradients once.
-# How many MB does each rank send in a step, for the 40 MiB above on 4 ranks in fp32?
+# And what does each rank send?
+# Stage 3 gathers parameters twice and reduces gradients once.
+# `reshard_after_forward=False` keeps them from forward to backward, so they are gathered once.
+# The last three rows accumulate four microbatches before one step (lesson 03).
 
 # %%
-guess = None  # MB
+kept, often = launch(step_of, 4, 3, reshard_after_forward=False), {
+    stage: launch(step_of, 4, stage, num_microbatches=4).results[0][1] for stage in (1, 2, 3)}
+a_half = bytes_sent("all_gather", 4 * P, 4)                 # 4P (N-1)/N: of a reduce_scatter, too
+predicted_vs_measured({f"stage {stage}": (4 * step_elements_sent(P, stage, 4), run.results[0][1])
+                       for stage, run in sorted(fp32.items())} | {
+    "stage 3, kept for backward": (2 * a_half, kept.results[0][1]),
+    "stage 1, in bf16": (2 * step_elements_sent(P, 1, 4), mixed[1].results[0][1]),
+    "stage 1, four microbatches": (a_half + a_half, often[1]),
+    "stage 2, four microbatches": (4 * a_half + a_half, often[2]),
+    "stage 3, four microbatches": (4 * 3 * a_half, often[3])}, unit="MB")
+
+# %% [markdown]
+# Stages 1 and 2 send $2P\,(N-1)/N$ elements, as DDP does; stage 3 $3P\,(N-1)/N$, or $2P$ if parameters are kept.
+#
+# Accumulation is another matter.
+# Stage 1 holds all gradients and reduces them once, like DDP with `no_sync`.
+# Stage 2 has nowhere to keep them, so it reduces in each microbatch; stage 3 gathers in each, too.
+#
+# ## Predict
+#
+# State is what is left when the step is over.
+# A card is full at the **peak**.
+#
+# Eight layers of 64 KiB, each a bucket of its own, on 4 ranks under stage 2: after the step, a rank has 128 KiB of gradients, eight shards of 16.
+# How many KiB of gradients are alive at the fullest moment of backward?
+
+# %%
+guess = None  # KiB
 
 # %% [markdown]
 # ## Run
-# Besides, stage 3 once more with `reshard_after_forward=False`: parameters are kept from forward to backward.
 #
-# ## Compare
-
-# %%
-kept = launch(state_of, 4, 3, reshard_after_forward=False)
-predicted_vs_measured({
-    "stage 3": (4 * step_elements_sent(P, 3, 4), fp32[3].results[0][1]),
-    "stage 3, kept for backward": (4 * step_elements_sent(P, 3, 4, reshard_after_forward=False), kept.results[0][1]),
-    "stage 2": (4 * step_elements_sent(P, 2, 4), fp32[2].results[0][1]),
-    "stage 1": (4 * step_elements_sent(P, 1, 4), fp32[1].results[0][1]),
-    "stage 1, mixed": (2 * step_elements_sent(P, 1, 4), mixed[1].results[0][1])}, guess=guess, unit="MB")
-
-# %% [markdown]
-# $3P\,(N-1)/N$: half as much again as DDP.
-# If parameters stay between forward and backward, it is $2P$ again, and all of them are alive at once in between: the memory of stage 2 at the moment that matters.
-# In mixed precision parameters and gradients travel in bf16, half the bytes.
-#
-# **What is alive when?**
-# State is what is left when the dust has settled.
-# The step itself needs more, and a card is full at its **peak**.
-# Here is every allocation and release of one step, as torch's profiler reports them: eight layers of 64 KiB, each a bucket or a unit, on 4 ranks, beside 1 rank, which shards nothing.
+# Every allocation and release of one step, as torch's profiler reports them, for all stages, beside 1 rank, which shards nothing.
+# In stage 3 each layer is a unit.
 
 # %%
 alive = {"1 rank, as in DDP": launch(watched, 1, 1).results[0][0]}
 alive |= {f"ZeRO-{stage} on 4": launch(watched, 4, stage).results[0][0] for stage in (1, 2, 3)}
+alive["ZeRO-3, kept"] = launch(watched, 4, 3, reshard_after_forward=False).results[0][0]
 axes = residency_plot(alive, unit="KiB")
-Table(("KiB on a rank", "state after the step", "peak", "of it: parameter", "gradient", "other"), tuple(
-    (name, f"{(sum(each.at(-1).values()) - each.at(-1)['other']) / 1024:,.0f}", f"{each.peak_bytes / 1024:,.0f}",
-     *(f"{each.at(each.peak)[kind] / 1024:,.0f}" for kind in ("parameter", "gradient", "other")))
-    for name, each in alive.items()))
 
 # %% [markdown]
-# The picture in words: four stacks of bands over forward, backward and step.
+# The picture in words: five stacks of bands; from left to right allocations and releases in their order, with forward, backward and step drawn equally wide.
 # On 1 rank, momentum, variance, parameters and gradients are 512 KiB each.
 # In stage 1, momentum and variance are a quarter of that.
 # In stage 2, the gradient's band is gone in forward, grows in backward by teeth, one for each bucket, and ends at a quarter.
-# In stage 3, the band of parameters has teeth as well: a layer at a time is gathered and freed, sixteen times.
+# In stage 3, parameters have teeth as well: a layer at a time is gathered and freed, in forward and again in backward.
+# If they are kept, they are a staircase up, and down again.
 #
-# The teeth are the price of a unit: whatever is gathered together is alive together.
+# ## Compare
+
+# %%
+rows, shard, layer = [], 16, 64
+for name, kind, formula in (("ZeRO-2 on 4", "gradient", 2 * layer + 6 * shard), ("ZeRO-1 on 4", "gradient", 8 * layer),
+                            ("ZeRO-3 on 4", "gradient", 2 * layer + 6 * shard),
+                            ("ZeRO-3 on 4", "parameter", layer + 8 * shard),
+                            ("ZeRO-3, kept", "parameter", 8 * layer + 8 * shard)):
+    rows.append((f"{name}: {kind} at the peak", (formula, alive[name].at(alive[name].peak)[kind] / 1024)))
+predicted_vs_measured(dict(rows), guess=guess, unit="whole KiB", notes=tuple(
+    f"{name}: state {sum(each.at(-1).values()) / 1024:,.0f} KiB, peak {each.peak_bytes / 1024:,.0f}"
+    for name, each in alive.items()))
 
 # %% [markdown]
+# At its peak stage 2 holds the gradient of a layer **and** its copy in the bucket, 64 KiB each, and six finished shards of 16.
+# Stage 3 has one gathered layer besides its shards.
+# Kept, it has all of them and the shards: more than stage 2, so that saving traffic has its price exactly where the card is fullest.
+#
+# The teeth are the price of a unit: whatever travels together is alive together.
+#
 # ## Scale it
 #
 # **How much can a stage save?**
@@ -340,8 +360,7 @@ Table(("KiB on a rank", "state after the step", "peak", "of it: parameter", "gra
 savings_table((2, 8, 64, 1024))
 
 # %% [markdown]
-# "4x, 8x, Nx" are limits.
-# At 8 ranks they are 2.91, 4.27 and 8.
+# "4x, 8x, Nx" are limits; at 8 ranks it is 2.91, 4.27 and 8.
 # Stage 1 has a floor of $4P$: from 64 ranks on, more ranks save next to nothing.
 # The paper's own example, 7.5 billion parameters on 64 ranks, is 120, 31.4, 16.6 and 1.9 GB.
 #
@@ -358,29 +377,39 @@ residency_explorer()
 
 
 # %% [markdown]
-# One bucket of everything: all gradients are alive at the end of backward, so stage 2 peaks where stage 1 does.
-# One unit of everything: stage 3 gathers the whole model.
-# And the grey band, activations, grows with the samples, whatever the stage: lesson 07.
+# One bucket of everything: all gradients are alive at the end of backward, so stage 2 peaks about where stage 1 does.
+# One unit of everything: stage 3 gathers the whole model, and peaks higher than stage 1.
+# The grey band is activations in forward and backward, and Adam's temporary tensors in the step; activations grow with the samples, whatever the stage: lesson 07.
 #
 # ## Break it
 #
-# A favourite: every now and then, rank 0 computes the validation loss and prints it.
-# Under DDP that works.
+# A favourite: every now and then, rank 0 computes a validation loss.
+# Under DDP that works, if the model has no buffers.
 
 # %% tags=["raises-exception"]
 def validates(rank, world_size):
-    model = perceptron(16, 32, 32, 4)
-    zero = Zero3(model, torch.optim.Adam, units=[model[0], model[2], model[4]])
-    if rank == 0:
-        print(mse_loss(zero(x), y).item())
+    torch.manual_seed(3)
+    model, mine = mlp(width=16, depth=4), part_of_batch(24, rank, world_size)
+    zero = Zero3(model, torch.optim.Adam, units=list(model))
+    for step, (inputs, _) in enumerate(batches):
+        if rank == 0 and step == 5:
+            with torch.no_grad():
+                print("validation loss", zero(x).square().mean().item())
+        zero(inputs[mine]).square().mean().backward()
+        zero.step()
+        zero.zero_grad()
+    print(f"rank {rank} is done")
 
 
-launch(validates, 2, timeout_s=4)
+launch(validates, 2, timeout_s=10)
 
 # %% [markdown]
-# Rank 0 waits in the ring, for a shard that rank 1 would have to send.
+# The fault is in step 5, and the failure comes in the last one, step 19.
 # In stage 3 **every forward is a collective**.
-# All ranks must call it, equally often and in the same order, in validation and in text generation, too.
+# Rank 0's validation took its parameters from rank 1's next training step: all layers are equally large, so nothing was noticed, and from there on both trained with a mixture of layers and steps.
+# Only at the end had one of them nobody to talk to.
+#
+# All ranks must call every forward, equally often and in the same order, in validation and generation, too.
 #
 # ## Read the helper
 #
@@ -420,8 +449,8 @@ launch(validates, 2, timeout_s=4)
 # ## Recap
 #
 # DDP holds $N$ copies of what one copy would do; ZeRO keeps a shard on each rank, of the optimizer, then of gradients, then of parameters, and the training stays the same.
-# Stages 1 and 2 send what DDP sends, if their reduce_scatter is one; stage 3 sends half as much again.
-# State is $4P+12P/N$, $2P+14P/N$, $16P/N$ in mixed precision; the peak is that, the largest unit, and activations.
+# Stages 1 and 2 send what DDP sends, if their reduce_scatter is one and nothing is accumulated; stage 3 sends half as much again.
+# State is $4P+12P/N$, $2P+14P/N$, $16P/N$ in mixed precision; at the peak there are two gradients of a unit besides, in stage 3 its parameters, and always activations.
 #
 # **Pitfalls.** A forward on one rank only. One bucket or unit for everything. Optimizers that need whole matrices. Believing a volume that nobody has measured.
 #
