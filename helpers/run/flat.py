@@ -21,6 +21,7 @@ from itertools import groupby
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from helpers.facts.buckets import buckets
 from helpers.run.collectives import Chunks, ring_all_gather
@@ -38,8 +39,9 @@ class FlatParameter:
         self.full = whole.to(dtype or whole.dtype)
         self.shard = self.chunk(self.full)
         self.offset = self.shard.storage_offset()               # of the shard in `full`
-        self.mixed = self.trainable and self.full.dtype != whole.dtype
-        self.master = self.chunk(whole).clone() if self.mixed else self.shard
+        precise = torch.promote_types(whole.dtype, torch.float32) if dtype else whole.dtype
+        self.mixed = self.trainable and self.full.dtype != precise
+        self.master = self.chunk(whole).to(precise, copy=True) if self.mixed else self.shard
         self.gradient: Tensor | None = None
         self._show()
 
@@ -69,6 +71,12 @@ class FlatParameter:
         """After the optimizer: master into shard, and everybody's shard into `full`."""
         self._round()
         ring_all_gather(self.mesh, self.full)
+        increment_version(self.parameters)
+
+    def reread(self) -> None:
+        """Somebody has written to `full`, such as load_state_dict: the optimizer goes on from there."""
+        if self.mixed:
+            self.master.copy_(self.shard)
 
     def _round(self) -> None:
         if self.mixed:
@@ -89,7 +97,7 @@ class LentParameter(FlatParameter):
 
     def __init__(self, parameters: list[nn.Parameter], mesh: Mesh, dtype: torch.dtype | None = None):
         super().__init__(parameters, mesh, dtype)
-        self.shard = self.shard.clone()
+        self.shard, self.num_uses = self.shard.clone(), 0       # by calls of its unit that backward is at
         self.master = self.master if self.mixed else self.shard
         self.free()
 
@@ -119,6 +127,7 @@ class LentParameter(FlatParameter):
         """The next `gather` brings the others' shards."""
         self._round()
         self.free()
+        increment_version(self.parameters)
 
 
 class GradientBucket:
@@ -140,6 +149,9 @@ class GradientBucket:
 
     def take(self, parameter: nn.Parameter, world_size: int) -> None:
         """Move `parameter.grad`, divided by the number of ranks, in here."""
+        if parameter not in self.waiting_for:
+            raise RuntimeError("a parameter got its gradient in two parts of one backward, as under a checkpoint with "
+                               "use_reentrant=True: make it use_reentrant=False")
         for gradient in (parameter.grad, self.gradient):
             holds("gradient", gradient)
         torch.mul(parameter.grad, 1 / world_size, out=self._view_of[parameter])

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 def parameters_behind(output: object) -> set[nn.Parameter]:
     """The parameters that a backward from `output`, a tensor or any nesting of them, will give a gradient."""
-    ahead, seen, found = [tensor.grad_fn for tensor in _tensors(output)], set(), set()
+    ahead, seen, found = [tensor.grad_fn for tensor in tensors_in(output)], set(), set()
     while ahead:
         function = ahead.pop()
         if function is None or function in seen:
@@ -21,13 +21,13 @@ def parameters_behind(output: object) -> set[nn.Parameter]:
     return found
 
 
-def _tensors(output: object) -> Iterator[Tensor]:
+def tensors_in(output: object) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):
-        yield from _tensors(list(output.values()))
+        yield from tensors_in(list(output.values()))
     elif isinstance(output, (list, tuple)):
         for part in output:
-            yield from _tensors(part)
+            yield from tensors_in(part)
     elif is_dataclass(output):
-        yield from _tensors([getattr(output, field.name) for field in fields(output)])
+        yield from tensors_in([getattr(output, field.name) for field in fields(output)])

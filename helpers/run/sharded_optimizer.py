@@ -23,9 +23,10 @@ class ShardedOptimizer:
     """`torch_optimizer` is for schedulers.  `groups` are torch's: [{"params": [...], "weight_decay": 0.1}, ...]."""
 
     def __init__(self, flats: list[FlatParameter], optimizer_class: type, groups: list[dict] | None, defaults: dict):
-        groups = groups or [{"params": [p for flat in flats for p in flat.parameters]}]
-        group_of = {p: number for number, group in enumerate(groups) for p in _listed(group)}
-        self.pieces = [(number, flat, part, flat.master[part]) for flat in flats
+        everything = [p for flat in flats for p in flat.parameters]
+        groups = [{"params": everything}] if groups is None else groups
+        group_of = _group_of(groups, set(everything))
+        self.pieces = [(number, flat, part, flat.master[part]) for flat in flats if flat.trainable
                        for number, part in flat.pieces(group_of)]
         self.torch_optimizer = optimizer_class(
             [{**group, "params": [piece for of, _, _, piece in self.pieces if of == number] or [torch.zeros(0)]}
@@ -40,7 +41,20 @@ class ShardedOptimizer:
             piece.grad = None                   # in mixed precision a copy in fp32
 
 
-def _listed(group: dict) -> list[nn.Parameter]:
-    if isinstance(group.get("params"), (list, tuple)):
-        return list(group["params"])
-    raise BadValue(f'a group is a dict with a list of parameters, {{"params": [...]}}, not {group!r}')
+def _group_of(groups: list[dict], known: set[nn.Parameter]) -> dict[nn.Parameter, int]:
+    if not isinstance(groups, (list, tuple)):
+        raise BadValue(f'groups are a list of dicts, [{{"params": [...]}}, ...], not {type(groups).__name__}')
+    found: dict[nn.Parameter, int] = {}
+    for number, group in enumerate(groups):
+        if not isinstance(group, dict) or not isinstance(group.get("params"), (list, tuple)):
+            raise BadValue(f'a group is a dict with a list of parameters, {{"params": [...]}}, not {group!r}')
+        for parameter in group["params"]:
+            if not isinstance(parameter, nn.Parameter) or parameter not in known:
+                raise BadValue(f'group {number}, {{"params": [...]}}, lists something that is no parameter of this '
+                               "model: take them from model.parameters()")
+            if found.setdefault(parameter, number) != number:
+                raise BadValue(f'groups {found[parameter]} and {number}, {{"params": [...]}}, have a parameter in '
+                               "common")
+    if not found:
+        raise BadValue('the groups, [{"params": [...]}, ...], list no parameter, so there is nothing to train')
+    return found

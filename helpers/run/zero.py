@@ -16,6 +16,7 @@ messages go by our ring: gloo's reduce_scatter sends twice as much.
 
 The optimizer sees pieces of flat tensors, so it must be one that treats every element
 alike, as Adam and SGD do.  A parameter that gets no gradient counts as one with gradient 0.
+Use these methods, not torch's: `torch.nn.utils.clip_grad_norm_` would see a part, or nothing.
 
 Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, sections 5 and 7.
 """
@@ -61,8 +62,9 @@ class Zero1(nn.Module):
         self.flats, self.trained = flats, [flat for flat in flats if flat.trainable]
         if not self.trained:
             raise BadValue("no parameter of this model requires a gradient, so there is nothing to train")
-        self.optimizer = ShardedOptimizer(self.trained, optimizer_class, groups, defaults)
+        self.optimizer = ShardedOptimizer(self.flats, optimizer_class, groups, defaults)
         self.zero_grad()
+        module.register_load_state_dict_post_hook(self._reread)
         for parameter in (p for flat in self.trained for p in flat.parameters):
             parameter.register_post_accumulate_grad_hook(self._ready)
 
@@ -71,11 +73,15 @@ class Zero1(nn.Module):
             args, kwargs = tree_map_only(Tensor, self._cast, (args, kwargs))
         return self.module(*args, **kwargs)
 
+    def _reread(self, *_) -> None:
+        for flat in self.flats:
+            flat.reread()
+
     def _cast(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 
-    def zero_grad(self) -> None:
-        """Gradients live in one flat tensor [n] for each flat parameter."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Gradients live in one flat tensor [n] for each flat parameter, so none is ever None."""
         for flat in self.trained:
             if flat.gradient is None:
                 flat.gradient = torch.zeros_like(flat.full)
@@ -111,7 +117,7 @@ class Zero1(nn.Module):
         """Scale all gradients so that their norm, over the shards of all ranks, is at most `max_norm`; return it."""
         self.reduce()
         shards = [self.shard_of_gradient(flat) for flat in self.trained]
-        square = sum(torch.linalg.vector_norm(shard, dtype=torch.float32).double() ** 2 for shard in shards)
+        square = sum(torch.linalg.vector_norm(shard, dtype=torch.float64) ** 2 for shard in shards)
         dist.all_reduce(square)
         norm = square.sqrt().float()
         for shard in shards:
@@ -120,6 +126,8 @@ class Zero1(nn.Module):
 
     def step(self) -> None:
         """Update this rank's shards, and hand them round."""
+        if any(p.requires_grad != flat.trainable for flat in self.flats for p in flat.parameters):
+            raise RuntimeError("requires_grad of a parameter has changed since the model was wrapped: wrap it anew")
         with record_function(STEP):
             self.reduce()
             self.optimizer.step(self.shard_of_gradient)
@@ -147,7 +155,7 @@ class Zero2(Zero1):
         self._bucket_of = {p: bucket for bucket in self._buckets for p in bucket.flat.parameters}
         self._in_backward = False
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         for flat in self.trained:
             flat.gradient = None
 
@@ -158,6 +166,13 @@ class Zero2(Zero1):
             if bucket.waiting_for:
                 return
             self._send(bucket)
+
+    def forward(self, *args, **kwargs):
+        if self._in_backward and torch._C._current_graph_task_id() < 0:     # the backward before ended in an error
+            self._in_backward = False
+            for bucket in self._buckets:
+                bucket.begin()
+        return super().forward(*args, **kwargs)
 
     def _begin_backward(self) -> None:
         if not self._in_backward:

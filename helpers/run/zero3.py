@@ -17,11 +17,12 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
+from torch.autograd.graph import register_multi_grad_hook
 
 from helpers.facts.errors import BadValue
 from helpers.run.broadcast import broadcast_state
 from helpers.run.flat import GradientBucket, LentParameter, flatten
+from helpers.run.graph import tensors_in
 from helpers.run.mesh import GlooMesh
 from helpers.run.zero import Zero2
 
@@ -43,6 +44,7 @@ class Zero3(Zero2):
         super().__init__(module, optimizer_class, dtype=dtype,
                          flats=[flat for flats in reversed(lent.values()) for flat in flats], **options)
         self.reshard_after_forward = reshard_after_forward
+        module.register_state_dict_pre_hook(self._check_gathered)
         for unit, flats in lent.items():
             unit.register_forward_pre_hook(partial(self._before_forward, flats))
             unit.register_forward_hook(partial(self._after_forward, flats))
@@ -52,14 +54,34 @@ class Zero3(Zero2):
             flat.gather()
 
     def _after_forward(self, flats: list[LentParameter], module: nn.Module, args: tuple, output: object) -> None:
-        watched = [t for t in tree_leaves(output) if isinstance(t, Tensor) and t.requires_grad]
+        watched = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
         for tensor in watched:
             tensor.register_hook(partial(self._before_backward, flats))
+        self._free_frozen_behind([tensor for tensor in tensors_in(args) if tensor.requires_grad], watched, flats)
         if self._in_backward:                   # a forward that backward computes again needs them right away
             return
         if self.reshard_after_forward or not watched:
             for flat in flats:
                 flat.free()
+
+    def _free_frozen_behind(self, inputs: list[Tensor], outputs: list[Tensor], flats: list[LentParameter]) -> None:
+        """No gradient of theirs will tell when backward is done with them: that of the inputs does."""
+        frozen = [flat for flat in flats if not flat.trainable]
+        if not (frozen and inputs and outputs):
+            return
+
+        def begin(_: object) -> None:
+            for flat in frozen:
+                flat.num_uses += 1
+
+        def end(_: object) -> None:
+            for flat in frozen:
+                flat.num_uses -= 1
+                if not flat.num_uses:
+                    flat.free()
+
+        register_multi_grad_hook(outputs, begin, mode="any")
+        register_multi_grad_hook(inputs, end, mode="all")
 
     def _before_backward(self, flats: list[LentParameter], gradient: Tensor) -> None:
         self._begin_backward()
@@ -73,6 +95,12 @@ class Zero3(Zero2):
         super()._finish()
         for flat in self.flats:                 # frozen ones have sent nothing
             flat.free()
+            flat.num_uses = 0
+
+    def _check_gathered(self, *_) -> None:
+        if not all(flat.gathered for flat in self.flats):
+            raise RuntimeError("each rank has shards of the parameters only: call state_dict() on all ranks, inside "
+                               "`with zero.full_parameters()`")
 
     @contextmanager
     def full_parameters(self) -> Iterator[nn.Module]:
@@ -87,13 +115,16 @@ class Zero3(Zero2):
 
 def _parameters_of_units(module: nn.Module, units: list[nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:
     """The parameters that each unit gathers, the whole module's first: those that are in no unit."""
-    names = {inner: name for name, inner in module.named_modules()}
+    inside = set(module.modules()) - {module}
     for unit in units:
-        if not isinstance(unit, nn.Module) or unit is module or unit not in names:
+        if not isinstance(unit, nn.Module) or unit not in inside:
             raise BadValue(f"units are modules inside the model, not {type(unit).__name__}")
+        if type(unit).forward is nn.Module.forward:
+            raise BadValue(f"a {type(unit).__name__} is never called: name the modules in it as units, units=list(...)")
+    unit_of = {name: inner for name, inner in module.named_modules(remove_duplicate=False) if inner in set(units)}
     owners: dict[nn.Parameter, nn.Module] = {}
     for name, inner in module.named_modules(remove_duplicate=False):
-        unit = _unit_around(name, {names[unit]: unit for unit in units}, module)
+        unit = _unit_around(name, unit_of, module)
         for parameter_name, parameter in inner.named_parameters(recurse=False):
             if owners.setdefault(parameter, unit) is not unit:
                 raise BadValue(f"{name}.{parameter_name} is tied to a parameter of another unit, which would be freed "

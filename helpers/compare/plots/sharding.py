@@ -20,8 +20,8 @@ def step_curves(curves: dict[str, list[Moment]], *, unit: str = "MiB", ax=None):
     turn = sum(moment.phase == "forward" for moment in longest)
     ax.axvline(turn - 0.5, color="black", linewidth=0.8)
     ax.set(xticks=range(len(longest)), xticklabels=[str(moment.block) for moment in longest], ylim=(0, None),
-           xlabel="block: forward, then backward", ylabel=f"{unit} more than before")
-    ax.tick_params(axis="x", labelsize=7)
+           xlabel="block: forward, then backward", ylabel=f"{unit} more than before the step")
+    ax.tick_params(axis="x", labelsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
