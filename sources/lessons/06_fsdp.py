@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 06 FSDP
 #
-# You will be able to cut a model into FSDP units, foretell what a step sends and the most that it holds, choose `reshard_after_forward` and dtypes by numbers, and avoid the mistakes that no message tells you of.
+# You will be able to cut a model into FSDP units, foretell what a step sends and the most that it holds, choose `reshard_after_forward` and dtypes by numbers, and avoid the mistakes that nothing warns you of.
 #
-# **60 minutes.** Needs lessons 01 and 03; lesson 02 helps.
+# **75 minutes.** Needs lessons 01, 03 and 05. A good place for a break is before the second "Predict".
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/06_fsdp.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/06_fsdp.ipynb)
@@ -31,7 +31,7 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 from helpers.compare.plots import memory_bars, step_curves
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.facts.units import MB, MiB
-from helpers.predict.fsdp import Sharding, num_collectives, passing_bytes, peak_bytes, peak_parts, step_bytes_sent
+from helpers.predict.fsdp import Sharding, num_collectives, passing_bytes, peak_parts, step_bytes_sent
 from helpers.run.card import limit_memory
 from helpers.run.data import part_of_batch, regression
 from helpers.run.fsdp import shard, typical_peak, watch_steps
@@ -67,14 +67,17 @@ def train(rank, world_size, wrap, card_bytes=140 * MiB):
 launch(train, 4, fully_shard)
 
 # %% [markdown]
-# All four die in their first forward, before there are gradients or Adam holds anything, asking for 67,108,864 bytes: the 64 MiB of the **whole** model, at one time.
-# What holds so much?
+# All four die in their first forward, asking for 67,108,864 bytes: the **whole** model at one time.
+# It is their second request of that kind: the model arrives as one message, and is unpacked into matrices.
+# With the shard, $16 + 64 + 64$ MiB.
 #
 # ## Idea
 #
-# To compute, a rank needs whole matrices, so FSDP works by **units**: what one `fully_shard` takes.
-# A unit is all-gathered, used, and thrown away (*resharded*), in forward and again in backward; then its gradients are reduce-scattered.
-# You choose the units:
+# This is stage 3 of lesson 05, in PyTorch's hands: what one `fully_shard` takes is a **unit**.
+# It is all-gathered, used, and thrown away (*resharded*), in forward and again in backward; then its gradients are reduce-scattered.
+# The outermost unit, the *root*, stays after forward, unless told otherwise.
+#
+# Each parameter becomes a `DTensor`: `.to_local()` gives this rank's shard, `.full_tensor()` gathers.
 #
 # | symbol | is | here |
 # |---|---|---|
@@ -85,21 +88,17 @@ launch(train, 4, fully_shard)
 #
 # $$ \text{all-gathers} = 2K, \qquad \text{reduce-scatters} = K, \qquad \text{gathered at once} \propto u $$
 #
-# A choir copies its shared score piece by piece; if the concert is one piece, everybody holds the whole score.
-# The fullest moment of a step, as computed:
+# The fullest moment of a step if the whole model is one unit, as computed:
 
 # %%
 P = 16 * 1024**2
-ways = {f"{k} unit{'s' * (k > 1)}, {n} ranks": Sharding(P, k, n, tensors_a_unit=16 // k)
-        for k in (16, 4, 1) for n in (2, 4)}
-axes = memory_bars({name: peak_parts(way) for name, way in ways.items()}, unit="MiB",
-                   limit_bytes=140 * MiB, limit_name="card")
+one_unit = {f"1 unit, {n} ranks": peak_parts(Sharding(P, 1, n, tensors_a_unit=16)) for n in (2, 4, 8)}
+axes = memory_bars(one_unit, unit="MiB", limit_bytes=140 * MiB, limit_name="card")
 
 # %% [markdown]
-# The picture in words: each bar begins with shards of parameters and of Adam's state, which halve from 2 to 4 ranks.
-# What follows comes and goes within a step: gathered parameters, whole gradients, messages, and shards of gradients.
-# With 16 units that is little: 79 MiB in all on 4 ranks.
-# With one unit it is more than the shards, and the bar passes the card's 140 MiB on 4 ranks as on 2.
+# The picture in words: each bar begins with shards of parameters and of Adam's state, which halve when ranks double.
+# What follows comes and goes within a step: whole gradients, messages (what is gathered or reduced, in one piece), and shards of gradients.
+# It does not shrink with ranks, and alone it is more than the card's 140 MiB.
 #
 # ## Predict
 #
@@ -114,7 +113,7 @@ guess = None  # MiB
 # ## Run
 #
 # `shard(model, K)` calls `fully_shard` on each group of blocks, then on the model.
-# `watch_steps` trains, and asks the kernel after each block's forward and backward for the most memory since the moment before.
+# `watch_steps` trains, and asks the kernel after each block's forward and backward for the most memory since it asked last.
 # The batch is one sample, so activations weigh nothing.
 
 # %%
@@ -145,14 +144,15 @@ predicted_vs_measured({f"{k} unit{'s' * (k > 1)}": (passing_bytes(Sharding(P, k,
 # %% [markdown]
 # 31 MiB, where "one gathered unit" would be 4.
 # At the worst moment **four** unit-sized pieces live: the next unit, gathered ahead (*prefetched*) so that it need not be waited for; the gradient of this one; the message into which it is packed; gloo's copy of that message.
-# To them come the shards of gradients, 15 of 16.
+# To them come 15 shards of gradients, 1 MiB each.
 #
 # | units | the fullest moment is in | beside the shards |
 # |---|---|---|
 # | $K > 1$, of one matrix each | backward of the second block | $4u + (K-1)\,u/N$ |
 # | $K = 1$, of $T$ matrices | the end of backward | $2u + u/T + u/N$ |
 #
-# (The last copy is gloo's own. NCCL, and a GPU's allocator, which keeps what is freed, are not measured here.)
+# (Units of several matrices let go of gradients earlier, so with 4 units it is 72 and not 76.
+# The last copy is gloo's own. NCCL, and a GPU's allocator, which keeps what is freed, are not measured here.)
 #
 # The price of small units is messages.
 
@@ -173,16 +173,21 @@ predicted_vs_measured(rows)
 
 # %% [markdown]
 # The bytes are the same, in 48 messages or in 3.
-# Each message costs a latency (lesson 02), and a large one cannot hide behind computing: so a unit is usually one transformer block, not one matrix and not the model.
+# Each message costs a latency (lesson 02); but if the model is one unit, there is nothing to compute while it travels.
+# So a unit is usually one transformer block, not one matrix and not the model.
 #
 # The same cards as in the question, with a unit for each block:
 
 # %%
-launch(train, 4, lambda model: shard(model, 16)).results, [peak_bytes(Sharding(P, 16, n)) / MiB for n in (4, 2)]
+by_units = {f"{k} units, {n} ranks": peak_parts(Sharding(P, k, n, tensors_a_unit=16 // k))
+            for k in (16, 4) for n in (2, 4)}
+axes = memory_bars(by_units, unit="MiB", limit_bytes=140 * MiB, limit_name="card")
+launch(train, 4, lambda model: shard(model, 16)).results
 
 # %% [markdown]
-# It trains: 79 MiB by the formula, shards included.
-# (On 2 ranks it would be 142, just too much.)
+# The picture in words: with 16 units, nearly all of each bar is shards, which halve from 2 to 4 ranks; on 4 ranks it is 79 MiB in all.
+# It trains.
+# On 2 ranks it would be 142, just too much.
 #
 # ## Predict
 #
@@ -205,7 +210,7 @@ def without_root(rank, world_size):
     return watch_steps(model, width=1024)
 
 
-ways = {"reshard": Sharding(P, 16, 4), "keep": Sharding(P, 16, 4, reshard=False)}
+modes = {"reshard": Sharding(P, 16, 4), "keep": Sharding(P, 16, 4, reshard=False)}
 sent = {"reshard": steps[16].results[0], "keep": launch(one_step, 4, 16, reshard_after_forward=False).results[0]}
 held = {"reshard": runs[16], "keep": launch(watch, 4, 16, reshard_after_forward=False),
         "no root": launch(without_root, 4)}
@@ -219,23 +224,23 @@ axes = step_curves({name: run.results[0] for name, run in held.items()})
 # ## Compare
 
 # %% tags=["nbval-ignore-output"]
-rows = {f"{name}: MB sent": (step_bytes_sent(way, gloo=True) / MB, sent[name] / MB) for name, way in ways.items()}
+rows = {f"{name}: MB sent": (step_bytes_sent(way, gloo=True) / MB, sent[name] / MB) for name, way in modes.items()}
 rows |= {f"{name}: whole MiB beside the shards": (passing_bytes(way) / MiB, peak(held[name]))
-         for name, way in ways.items()}
+         for name, way in modes.items()}
 predicted_vs_measured(rows, guess=guess, notes=(f"No root: {round(typical_peak(held['no root'].results) / MiB)} whole MiB.",))
 
 # %% [markdown]
 # On gloo that is $1 + 1 + 2$ times $4P(N-1)/N$ bytes, and $1 + 2$ if kept.
-# Where a reduce-scatter sends what it must, it is 3 against 2, and DDP sends 2.
-# So keeping saves a third, for a whole model in memory: ZeRO-2's bargain.
+# Where a reduce-scatter sends what it must, it is 3 against 2.
+# Keeping saves a quarter here, a third there, and costs 42 MiB: the whole model is alive, at a moment with few shards of gradients.
 #
-# The default is **on** for units and **off** for the root, the outermost `fully_shard`.
-# Hence the fault: without `fully_shard(model)` at the end, **every block is a root**: nearly three times the memory, and no message.
+# The default is **on** for units and **off** for the root.
+# Without `fully_shard(model)` at the end, **every block is a root**, and keeps its parameters until backward is over: nearly three times the memory, and no warning.
 #
 # ## Predict
 #
-# A `MixedPrecisionPolicy` says in which dtype parameters are gathered and used (`param_dtype`), and in which gradients are reduced (`reduce_dtype`; else as `param_dtype`).
-# Instead of 201.3 MB, how many are sent with bf16 parameters and gradients reduced in fp32?
+# A `MixedPrecisionPolicy` has a `param_dtype`, to gather and compute in, and a `reduce_dtype` for gradients.
+# Instead of 201.3 MB, how many are sent with bf16 and fp32?
 
 # %%
 guess = None  # MB
@@ -266,14 +271,15 @@ mixes = {dtypes: launch(mixed, 4, policy).results[0] for dtypes, policy in polic
 
 # %%
 predicted_vs_measured({" gathered, reduced in ".join(dtypes): (
-    step_bytes_sent(Sharding(P, 16, 4, True, 1, *dtypes), gloo=True), sent) for dtypes, (sent, _) in mixes.items()},
-    guess=guess, unit="MB", notes=tuple(f"{dtypes[0]}, {dtypes[1]}: {found}" for dtypes, (_, found) in mixes.items()))
+    step_bytes_sent(Sharding(P, 16, 4, param_dtype=dtypes[0], reduce_dtype=dtypes[1]), gloo=True), sent)
+    for dtypes, (sent, _) in mixes.items()}, guess=guess, unit="MB",
+    notes=tuple(f"{dtypes[0]}, {dtypes[1]}: {found}" for dtypes, (_, found) in mixes.items()))
 
 # %% [markdown]
 # The policy changes what **travels** and what is computed with.
 # The shards stay fp32, all of them: the sharded parameter **is** the master copy of lesson 01, so the state is $16P/N$ with or without the policy.
 #
-# Reducing in fp32 costs half of the saving, and keeps the sum over ranks exact to fp32; with many ranks that is the usual choice.
+# Reducing in fp32 costs half of the saving on gloo (a third where a reduce-scatter sends what it must), and keeps the sum over ranks exact to fp32; with many ranks that is the usual choice.
 #
 # **Is it the same training?**
 # One process takes 20 batches of 32 with Adam; four ranks take 8 samples of each.
@@ -300,11 +306,12 @@ def trained(rank, world_size, num_units, early=False, **options):
 
 # %%
 alone = launch(trained, 1, 0).results[0]
-ways = {"one process": None, "4 units": {}, "2 units": {"num_units": 2}, "kept": {"reshard_after_forward": False},
-        "bf16, reduced in fp32": {"mp_policy": policies["bf16", "fp32"]}, "optimizer first": {"early": True}}
+options = {"4 units": {}, "2 units": {"num_units": 2}, "kept": {"reshard_after_forward": False},
+           "bf16, reduced in fp32": {"mp_policy": policies["bf16", "fp32"]}, "optimizer first": {"early": True}}
+found = {"one process": alone}
+found |= {name: launch(trained, 4, **{"num_units": 4} | option).results[0] for name, option in options.items()}
 rows = []
-for name, options in ways.items():
-    weights, start, end = launch(trained, 4, **{"num_units": 4} | options).results[0] if options is not None else alone
+for name, (weights, start, end) in found.items():
     rows.append((name, f"{start:.3f}", f"{end:.3f}", str(((weights - alone[0]).abs().max() < 1e-6).item())))
 Table(("after 20 steps on 4 ranks", "loss before", "loss after", "within 1e-6 of one process"), tuple(rows))
 
@@ -366,7 +373,9 @@ fsdp_explorer()
 # %% [markdown]
 # ## Break it
 #
-# **Another card, another death.**
+# (Llama, in fp32: with resharding, one block or a few a unit; kept, or as one unit, never.)
+#
+# **The same card, another death.**
 # DDP on the cards of the question: with 4 ranks, then you may try 2, or 8.
 
 # %% tags=["raises-exception"]
@@ -445,8 +454,8 @@ launch(save, 2, who={0, 1}).results
 # ## Recap
 #
 # FSDP gathers a unit before it is used and throws it away afterwards, so the peak of a step is shards and about four units, whatever the model's size.
-# `reshard_after_forward` trades a whole model in memory for one all-gather of it in each step; a policy of dtypes changes what travels, not what is kept.
-# In fp32 it is one process's training to rounding, if the optimizer comes after sharding.
+# `reshard_after_forward=False` trades memory, up to a whole model, for one all-gather of it in each step; a policy of dtypes changes what travels, not what is kept.
+# In fp32 it is one process's training, if the optimizer comes after sharding.
 #
 # **Pitfalls.** Only the root wrapped, or the root forgotten. Optimizer before sharding. Norms of shards. A state dict on one rank, or `torch.save` of shards as if they were the model. Methods that go around forward. A module that only some ranks call: its all-gather waits for all.
 #
