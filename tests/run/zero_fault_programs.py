@@ -1,0 +1,172 @@
+"""Rank programs with what users do to ZeRO that must raise, or must not matter; no pytest here."""
+import contextlib
+import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from helpers.run.models import mlp, perceptron
+from helpers.run.residency import residency
+from helpers.run.zero import Zero1, Zero2
+from helpers.run.zero3 import Zero3
+from helpers.run.zero_demo import all_parameters
+
+STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
+
+
+def inputs(rank: int, step: int = 0) -> Tensor:
+    return torch.randn(6, 16, generator=torch.Generator().manual_seed(100 * step + rank))
+
+
+def build(stage: int, model: nn.Module, **options):
+    if stage == 3:
+        options.setdefault("units", [layer for layer in model.modules() if isinstance(layer, nn.Linear)])
+    return STAGES[stage](model, torch.optim.SGD, lr=0.1, **options)
+
+
+def small() -> nn.Sequential:
+    torch.manual_seed(0)
+    return perceptron(16, 32, 16)
+
+
+def away(zero: nn.Module, world_size: int, alone: nn.Module, steps: range) -> float:
+    """How far the parameters are from one process's that makes these steps on everybody's samples."""
+    optimizer = torch.optim.SGD(alone.parameters(), 0.1)
+    for step in steps:
+        optimizer.zero_grad()
+        (sum(alone(inputs(rank, step)).square().mean() for rank in range(world_size)) / world_size).backward()
+        optimizer.step()
+    expected = all_parameters(alone)
+    return ((all_parameters(zero) - expected).abs().max() / expected.abs().max()).item()
+
+
+def train(zero: nn.Module, rank: int, steps: range) -> None:
+    for step in steps:
+        zero.zero_grad(set_to_none=True)                    # as torch's optimizers take it
+        zero(inputs(rank, step)).square().mean().backward()
+        zero.step()
+
+
+def goes_on_after_a_failed_backward(rank, world_size, stage):
+    """Somebody catches the error of a batch, and goes on with the next."""
+    model = small()
+    zero, alone = build(stage, model), copy.deepcopy(small())
+
+    def fails(_):
+        raise ArithmeticError("a bad batch")
+
+    bad = zero(inputs(rank))
+    hidden = model[0](inputs(rank)) if stage < 3 else bad
+    hidden.register_hook(fails)
+    with contextlib.suppress(ArithmeticError):
+        (bad.square().mean() + hidden.sum()).backward()
+    train(zero, rank, range(3))
+    return away(zero, world_size, alone, range(3))
+
+
+def backward_through_a_graph_from_before_the_step(rank, world_size, stage):
+    zero = build(stage, small())
+    old = zero(inputs(rank)).square().mean()
+    train(zero, rank, range(1))
+    old.backward()
+
+
+def loads_a_state(rank, world_size, stage):
+    """In mixed precision, so that there is a master copy; the rate is 0, so that nothing else moves."""
+    model, other = small(), perceptron(16, 32, 16)
+    zero = build(stage, model, dtype=torch.bfloat16)
+    zero.optimizer.torch_optimizer.param_groups[0]["lr"] = 0.0
+    model.load_state_dict(other.state_dict())
+    train(zero, rank, range(1))
+    return (all_parameters(model) - all_parameters(other)).abs().max().item()
+
+
+def asks_for_the_state(rank, world_size, gathered):
+    zero = build(3, small())
+    with zero.full_parameters() if gathered else contextlib.nullcontext():
+        return {name: list(tensor.shape) for name, tensor in zero.module.state_dict().items()}
+
+
+def freezes_later(rank, world_size, stage):
+    model = small()
+    zero = build(stage, model)
+    model[0].bias.requires_grad_(False)
+    train(zero, rank, range(1))
+
+
+class Shared(nn.Module):
+    """One layer in two checkpoints, each of which has a backward of its own inside the whole one."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        x = checkpoint(self.layer, x.requires_grad_(), use_reentrant=True)
+        return self.head(checkpoint(self.layer, x, use_reentrant=True))
+
+
+def checkpoints_a_shared_layer_twice(rank, world_size):
+    zero = build(2, Shared(), bucket_bytes=0)
+    zero(inputs(rank)).sum().backward()
+
+
+def adapters(num_layers: int = 8) -> nn.Sequential:
+    """Frozen matrices, and a small one to train before them."""
+    model = mlp(64, num_layers).requires_grad_(False)
+    return nn.Sequential(nn.Linear(16, 64), *model)
+
+
+def peak_of_frozen_units(rank, world_size):
+    """The most parameters alive in a step, in frozen layers."""
+    model = adapters()
+    zero = Zero3(model, units=list(model))
+    with residency(zero.held()) as alive:
+        zero(inputs(rank)).sum().backward()
+    return max(alive.bytes["parameter"]) / (4 * 64 * 64)
+
+
+@dataclass
+class Output:
+    hidden: Tensor
+
+
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return Output(self.layer(x))
+
+
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Wrapped(), Wrapped()
+
+    def forward(self, x):
+        return self.second(self.first(x).hidden).hidden
+
+
+def units_that_return_a_dataclass(rank, world_size):
+    torch.manual_seed(0)
+    model = Chain()
+    alone = copy.deepcopy(model)
+    zero = build(3, model, units=[model.first, model.second])
+    train(zero, rank, range(3))
+    return away(zero, world_size, alone, range(3))
+
+
+def model_of_lists(rank, world_size):
+    model = nn.Sequential()
+    model.blocks = nn.ModuleList([nn.Linear(16, 16)])
+    build(3, model, units=[model.blocks])
+
+
+def in_float64(rank, world_size, stage):
+    zero = build(stage, small().double())
+    zero(inputs(rank).double()).square().mean().backward()
+    return zero.clip_grad_norm_(0.01).item()
