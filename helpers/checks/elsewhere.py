@@ -60,9 +60,13 @@ def packed(function: object) -> bytes:
 
 
 def forbid(modules: tuple[str, ...]) -> None:
-    """From now on, importing them raises in this process."""
+    """From now on, importing them or what is in them raises in this process, also where it is loaded already."""
     for name in modules:
-        sys.modules[name] = None
+        for each in [name, *(other for other in sys.modules if other.startswith(f"{name}."))]:
+            sys.modules[each] = None
+            package, _, module = each.rpartition(".")
+            if sys.modules.get(package):
+                vars(sys.modules[package]).pop(module, None)        # `from package import module` looks here first
 
 
 def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, cases: list[dict],

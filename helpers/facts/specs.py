@@ -21,6 +21,18 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Transformer:
+    """A GPT by what its activations depend on; its MLP is 4 hidden wide."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    vocab: int
+    source: str
+
+
+@dataclass(frozen=True)
 class Card:
     """An accelerator's memory, as its maker states it."""
 
@@ -49,6 +61,15 @@ MODELS = (
           "Llama 3, arXiv:2407.21783, table 3: 126 layers, hidden 16384"),
 )
 
+_MEGATRON, _KORTHIKANTI = "Narayanan et al., arXiv:2104.04473, table 1", "Korthikanti et al., arXiv:2205.05198, table 3"
+TRANSFORMERS = (
+    Transformer("GPT 1.7B", 24, 2304, 24, 51200, _MEGATRON),
+    Transformer("GPT 7.5B", 36, 4096, 32, 51200, _MEGATRON),
+    Transformer("GPT 22B", 48, 6144, 64, 51200, _KORTHIKANTI),
+    Transformer("GPT-3 175B", 96, 12288, 96, 51200, _KORTHIKANTI),
+    Transformer("MT-NLG 530B", 105, 20480, 128, 51200, _KORTHIKANTI),
+)
+
 CARDS = (
     Card("24 GB, GeForce RTX 4090", 24 * GiB, "NVIDIA, GeForce RTX 4090 specifications"),
     Card("40 GB, A100", 40 * GiB, "NVIDIA, A100 datasheet"),
@@ -58,6 +79,10 @@ CARDS = (
 
 def model(name: str) -> Model:
     return _find(MODELS, "model", name)
+
+
+def transformer(name: str) -> Transformer:
+    return _find(TRANSFORMERS, "transformer", name)
 
 
 def card(name: str) -> Card:

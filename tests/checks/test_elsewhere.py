@@ -13,11 +13,12 @@ import psutil
 import pytest
 import torch
 
-from helpers.checks import elsewhere, verdict
+from helpers.checks import buckets, elsewhere, verdict
 from helpers.checks.elsewhere import Raised
 from helpers.checks.verdict import CheckFailed
 from helpers.facts.errors import BadValue
 from tests.checks import answers, answers_bytes, answers_odd
+from tests.checks.outcome import outcome
 
 
 def test_values_come_back_in_the_order_of_the_cases():
@@ -164,3 +165,14 @@ def test_what_a_function_prints_is_marked_as_its_own(capsys):
 
 def test_a_function_may_need_a_gigabyte():
     assert elsewhere.answers(lambda: len(bytearray(10**9)), [{}]) == [10**9]
+
+
+@pytest.mark.parametrize("code", ["from helpers.predict.comm import bytes_sent", "import helpers.predict.comm",
+                                  "from helpers import predict", "from helpers.predict import comm",
+                                  "from helpers.compare.table import number"])
+def test_on_ranks_what_a_check_has_loaded_itself_is_forbidden_all_the_same(code):
+    cell = {"__name__": "__main__"}
+    exec(compile(f"def function(*answer):\n    {code}", "<cell>", "exec"), cell)
+    words = outcome(buckets.check_buckets, cell["function"])[1]
+    assert f"uses {code.split()[1]}" in words
+    assert "which this exercise asks you to do without" in words
