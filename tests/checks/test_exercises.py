@@ -12,9 +12,13 @@ GRADED = {
                        "mend-check"],
     "03_ddp": ["buckets-check", "accumulate-check", "rate-check", "predict-check", "part-check"],
     "04_data_sharding": ["sampler-check", "proof-check", "script-check", "ragged-check", "accuracy-check"],
+    "05_zero": ["optimizer-check", "hook-check", "predict-check", "which-check"],
+    "06_fsdp": ["lend-check", "bytes-check", "wrap-check", "clip-check"],
+    "07_activations": ["kept-check", "plan-check", "predict-check", "leak-check"],
 }
 # and 2 for the written answer of each
-POINTS = {"01_memory": 18, "02_collectives": 20, "03_ddp": 17, "04_data_sharding": 16}
+POINTS = {"01_memory": 18, "02_collectives": 20, "03_ddp": 17, "04_data_sharding": 16, "05_zero": 16, "06_fsdp": 17,
+          "07_activations": 14}
 EACH = [pytest.param(name, cell, id=f"{name}-{cell}") for name, graded in GRADED.items() for cell in graded]
 
 
@@ -77,6 +81,14 @@ def test_what_a_learner_tries_gives_what_the_text_says():
     assert tried["proof-try"].value == {1: 2, 3: 0}
     assert tried["ragged-try"].value == [2, 2]
     assert tried["accuracy-try"].value == [6 / 9] * 4
+    tried = solved("05_zero")
+    assert tried["optimizer-try"].value == [[[pytest.approx(0.9)]] * 2] * 4
+    assert tried["hook-try"].value == [([277.75] * (2 if rank == 0 else 1), None) for rank in range(4)]
+    tried = solved("06_fsdp")
+    assert [shard.tolist() for (shard,) in tried["lend-try"].value] == [[2, 3]] * 2
+    assert tried["wrap-try"].value[-1] < tried["wrap-try"].value[0] / 2
+    assert [(norm, sharded[0].item(), replicated[0].item()) for norm, sharded, replicated in tried["clip-try"].value
+            ] == [(13, 1.5, 6), (13, 2, 6)]
 
 
 def test_what_is_to_be_mended_hangs():

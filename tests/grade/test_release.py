@@ -8,10 +8,12 @@ import pytest
 from helpers.grade.release import leaks, release, secrets
 from tests.grade.course import ROOT, SET, SETS, new_course, release_notebook
 
-POINTS = {"01_memory": 20, "02_collectives": 22, "03_ddp": 19, "04_data_sharding": 18}
-NUM_EXERCISES = {"01_memory": 6, "02_collectives": 7, "03_ddp": 6,
-                 "04_data_sharding": 6}             # 01 has its written answer inside exercise 2
-NUM_CHECKS = {"01_memory": 6, "02_collectives": 6, "03_ddp": 5, "04_data_sharding": 5}
+POINTS = {"01_memory": 20, "02_collectives": 22, "03_ddp": 19, "04_data_sharding": 18, "05_zero": 18, "06_fsdp": 19,
+          "07_activations": 16}
+NUM_EXERCISES = {"01_memory": 6, "02_collectives": 7, "03_ddp": 6, "04_data_sharding": 6, "05_zero": 5, "06_fsdp": 5,
+                 "07_activations": 5}               # 01 has its written answer inside exercise 2
+NUM_CHECKS = {"01_memory": 6, "02_collectives": 6, "03_ddp": 5, "04_data_sharding": 5, "05_zero": 4, "06_fsdp": 4,
+              "07_activations": 4}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,10 @@ def test_the_leak_test_knows_what_to_look_for():
             "place, have = (mesh.rank - source) % n, 1",
             "(mse_loss(ddp(inputs), targets) * len(inputs) / num_samples).backward()",
             "points += accumulation.check_accumulation_unseen(step)",
-            "(losses.sum() * dist.get_world_size() / count).backward()"} <= secrets(ROOT)
+            "(losses.sum() * dist.get_world_size() / count).backward()",
+            "points += gradient_shards.check_hook_unseen(shard_gradients)",
+            "whole = torch.cat([p.grad.reshape(-1) for p in bucket]).div_(mesh.world_size)",
+            "upstream = upstream @ lent(*layer)"} <= secrets(ROOT)
 
 
 @pytest.mark.parametrize("secret", ['sharded_from = {"parameter": 3, "gradient": 2}', "### BEGIN HIDDEN TESTS",
