@@ -33,3 +33,40 @@ def test_a_step_is_watched_on_real_ranks_and_a_larger_bucket_raises_the_peak(lab
     choose(lab, cell.get_by_role("combobox", name="stage"), 2)
     expect(sentence).to_contain_text("ZeRO-3 on 2 ranks", timeout=20_000)
     assert lab.errors == []
+
+
+def test_keeping_units_sends_less_holds_more_and_passes_the_card(lab):
+    lab.open("notebooks/06_fsdp.ipynb")
+    lab.run("import importlib.util")
+    cell = lab.run("fsdp_explorer()")
+    sentence, image = cell.locator(".widget-html-content"), cell.locator("img")
+    full = 4 * 16 * 1024**2 * 3 / 4 / 1e6                   # an all_gather of the model, from each of 4 ranks
+    expect(sentence).to_contain_text("16 units on 4 ranks: 32 all_gathers and 16 reduce_scatters a step")
+    expect(sentence).to_contain_text(f"at least {3 * full:.0f} MB ({4 * full:.1f} MB on gloo)")
+    expect(sentence).to_contain_text("about 79 MiB: 48 MiB of parameter and Adam shards, 31 MiB that come and go")
+    before = picture_bytes(image)
+    choose(lab, cell.get_by_role("combobox", name="reshard"), 1)
+    expect(sentence).to_contain_text("16 all_gathers and 16 reduce_scatters a step")
+    expect(sentence).to_contain_text("That fits in 140 MiB")
+    assert picture_bytes(image) != before
+    choose(lab, cell.get_by_role("combobox", name="unit"), 2)
+    expect(sentence).to_contain_text("1 unit on 4 ranks: 1 all_gather and 1 reduce_scatter a step")
+    expect(sentence).to_contain_text("That does not fit in 140 MiB")
+    assert lab.errors == []
+
+
+def test_activations_are_brought_under_the_card(lab):
+    lab.open("notebooks/07_activations.ipynb")
+    lab.run("import importlib.util")
+    cell = lab.run("activation_explorer()")
+    sentence, image = cell.locator(".widget-html-content"), cell.locator("img")
+    blocks = 48 * 4 * 2048 * 6144 * (34 + 5 * 64 * 2048 / 6144) / 2**30       # GPT 22B: 48 blocks
+    expect(sentence).to_contain_text("recompute none: state 5.14 GiB")
+    activations = float(re.search(r"activations and logits (\d+) GiB", sentence.inner_text())[1])
+    assert 0 < activations - blocks < 5                                     # logits, and what lies outside of blocks
+    before = picture_bytes(image)
+    choose(lab, cell.get_by_role("combobox", name="recompute"), 2)
+    expect(sentence).to_contain_text("recompute full")
+    expect(sentence).to_contain_text("which fits into 80 GiB")
+    assert picture_bytes(image) != before
+    assert lab.errors == []
