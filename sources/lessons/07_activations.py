@@ -3,7 +3,7 @@
 #
 # You will be able to count what forward keeps for backward, say when it overtakes the state, and choose the least recomputation that fits.
 #
-# **60 minutes.** Needs lesson 01; lessons 05 and 06 help.
+# **80 minutes.** Needs lessons 01 and 05; lesson 06 helps. A good place for a break is before "Does mixed precision halve memory?".
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/07_activations.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/07_activations.ipynb)
@@ -23,7 +23,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 from torch.distributed.fsdp import fully_shard
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from helpers.compare.explain_activations import Job, fit_in_words
 from helpers.compare.plots import growth, memory_bars, part_bars, residency_plot
@@ -75,8 +75,8 @@ launch(train, 4, batch=16)
 # %% [markdown]
 # The card is 64 times the state, and it is full.
 # Read the lines from below: `scores` of attention, in `forward`.
-# No gradient exists yet, and Adam has nothing.
-# More ranks would not help: each has its own 16 sequences.
+# No gradient exists yet, and Adam has nothing: no stage of ZeRO helps.
+# More ranks do only if each of them gets fewer sequences.
 #
 # ## Idea
 #
@@ -88,25 +88,27 @@ launch(train, 4, batch=16)
 # They are as many as there are tokens, and parameters do not care about tokens.
 
 # %% [markdown]
-# What a transformer block keeps, in elements:
+# What a transformer block keeps:
 #
-# | who needs it | what | elements |
-# |---|---|---|
-# | two norms | their inputs | $2\,sbh$ |
-# | $q$, $k$, $v$ | their common input, and the three results, for the products of attention | $4\,sbh$ |
-# | softmax, product with $v$ | the probabilities, a matrix for each head | $as^2b$ |
-# | projection; MLP | its input; input, GELU's input, second linear's input | $sbh$; $9\,sbh$ |
-# | dropout | three masks, and the dropped probabilities | $2\,sbh + as^2b$ entries; $as^2b$ |
+# | kept for | what | elements, or entries | bytes |
+# |---|---|---|---|
+# | two norms | their inputs | $2\,sbh$ | $4\,sbh$ |
+# | the matrices of $q$, $k$, $v$ | their common input | $sbh$ | $2\,sbh$ |
+# | attention's products | $q$, $k$, $v$ | $3\,sbh$ | $6\,sbh$ |
+# | projection | its input | $sbh$ | $2\,sbh$ |
+# | MLP | inputs of the first linear, of GELU, of the second linear | $(1 + 4 + 4)\,sbh$ | $18\,sbh$ |
+# | two dropouts | masks: which entries were dropped | $2\,sbh$ entries | $2\,sbh$ |
+# | softmax; product with $v$ | probabilities; what is left of them after dropout | $2\,as^2b$ | $4\,as^2b$ |
+# | dropout of probabilities | its mask | $as^2b$ entries | $as^2b$ |
 #
-# With 2 bytes an element, and 1 an entry of a mask, that is
+# With 2 bytes an element, and 1 an entry of a mask, the sum is
 #
 # $$ sbh\left(34 + 5\,\frac{as}{h}\right) \text{ bytes.} $$
 #
 # | symbol | is | here |
 # |---|---|---|
 # | $s$, $b$ | tokens in a sequence, sequences on a rank | 128, 16 |
-# | $h$, $a$ | width, heads | 64, 8 |
-# | $L$, $t$ | blocks; ranks that share a block | 8; 1 |
+# | $h$, $a$, $L$ | width, heads, blocks | 64, 8, 8 |
 #
 # As a picture, for a block of GPT-3 and one sequence of 2,048 tokens:
 
@@ -115,8 +117,8 @@ axes = part_bars(predicted.Block(seq=2048, batch=1, hidden=12288, heads=96))
 
 # %% [markdown]
 # The picture in words: fourteen bars.
-# Most are 48 MiB, one $sbh$ in bf16; GELU's input and the second linear's are 192.
-# Three are far longer and grow with the square of the sequence: probabilities, their mask, dropped probabilities.
+# Six are 48 MiB, one $sbh$ in bf16; $q$ and $k$ together 96, two masks 24, GELU's input and the second linear's 192.
+# Three grow with the square of the sequence: probabilities 768, their mask 384, dropped probabilities 768.
 # Together it is 2,736 MiB for **one** sequence, of which they are 70 %; the block's parameters are 3,456 MiB in bf16.
 #
 # ## Predict
@@ -147,8 +149,9 @@ def kept_by(dtype=torch.float32, seq=s, batch=b, **how):
     return kept
 
 
-Table(("kept while this runs", "shape", "MiB"), tuple(
-    (tensor.module, " x ".join(map(str, tensor.shape)), f"{tensor.num_bytes / MiB:.3f}") for tensor in kept_by().tensors))
+Table(("kept while this runs", "shape", "MiB", "over sbh"), tuple(
+    (tensor.module, " x ".join(map(str, tensor.shape)), f"{tensor.num_bytes / MiB:.3f}",
+     f"{tensor.num_bytes / (4 * s * b * h):.2f}") for tensor in kept_by().tensors))
 
 
 # %%
@@ -167,19 +170,19 @@ predicted_vs_measured({
 }, guess=guess, unit="MiB", notes=(f"Masks of dropout: {masks:g} sbh bytes measured, 2 + 16 as the paper counts.",))
 
 # %% [markdown]
-# 16 MiB, from a block whose parameters are 0.19 MiB.
+# 16 MiB, from a block whose $12h^2$ parameters are 0.19 MiB.
+# The four rows of `core`, attention's inner part, are $k$, $q$, the probabilities and $v$.
 # The formulas for PyTorch are right to the byte.
 # The paper's differs from what this CPU keeps in two things:
 #
-# - **masks**: on a CPU an entry is an element, 2 bytes where the paper counts 1: hence the ratio 1.16. (On GPUs PyTorch keeps 1 byte; not run here);
-# - **statistics**: each norm keeps two numbers a token, mean and deviation, which the paper leaves out: 0.2 % here, less in wider models.
+# - **masks**: on a CPU an entry is an element, 2 bytes where the paper counts 1: hence 1.16. (On GPUs PyTorch keeps 1; not run here);
+# - **statistics**: each norm keeps mean and deviation of a token, which the paper leaves out.
 #
 # Without dropout 34 becomes 32, and 5 becomes 2.
 #
 # ## Predict
 #
-# Sequences of 1,024 tokens instead of 128, eight times as long, one at a time.
-# How many times as much does a block keep?
+# How many times as much does a block keep of one sequence of 1,024 tokens as of one of 128?
 
 # %%
 guess = None  # times
@@ -202,12 +205,11 @@ predicted_vs_measured({f"{attention}: 1024 tokens over 128": (lines[attention][1
                        for attention, kept in measured.items()}, guess=guess, unit="times")
 
 # %% [markdown]
-# The picture in words: lines are formulas, marks are measured.
-# Both lines rise; that of stored attention bends upwards and ends at 37.8 MB, that of flash is straight and ends at 4.2.
+# The picture in words: formulas and, as marks, measurements; both axes double from line to line.
+# Flash attention rises by one line for each doubling and ends at 4 MiB; stored attention bends to two for each, and ends at 36.
 #
-# 36 times as much for 8 times the tokens: there is a probability for each pair of tokens and each head.
-# They weigh as much as all else where $s = 16h/a$, at 128 here.
-#
+# There is a probability for each pair of tokens and each head.
+# Without dropout they outweigh all else beyond $s = 16h/a$, 128 here.
 # Flash keeps one fp32 number a head and token, from which backward computes the probabilities **again**.
 #
 # ## Predict
@@ -233,7 +235,7 @@ def step(rank, world_size, stage, samples):
     units = {"units": list(model)} if stage == 3 else {}
     zero = (Zero1, Zero2, Zero3)[stage - 1](model, torch.optim.Adam, **units)
     with residency(zero.held()) as alive:
-        zero(torch.ones(samples, 48, h, requires_grad=True)).sum().backward()
+        zero(torch.ones(samples, 32, h, requires_grad=True)).sum().backward()
         zero.step()
     state = sum(size for kind, size in alive.at(-1).items() if kind not in ("other", "counter"))
     return state, alive.at(alive.phases["backward"])["other"]
@@ -241,21 +243,22 @@ def step(rank, world_size, stage, samples):
 
 # %%
 P = 8 * (12 * h**2 + 13 * h)
-kib = {(stage, n): [size / 1024 for size in launch(step, 4, stage, n).results[0]]
-       for stage, n in ((3, 1), (3, 16), (2, 16), (1, 16))}
-a_token = 8 * formula(1, 1, element_bytes=4, dropout=False, attention="flash") / 1024
-rows = {"tokens, stage 3 on 4 ranks": (state_bytes(P, 4, 3, recipe("fp32")) / 1024 / a_token,
-                                       48 * kib[3, 1][0] / kib[3, 1][1])}
-for (stage, n), (state, activations) in kib.items():
-    rows[f"stage {stage}, {n} x 48 tokens: KiB of state"] = state_bytes(P, 4, stage, recipe("fp32")) / 1024, state
-    rows[f"stage {stage}, {n} x 48 tokens: KiB of activations"] = n * 48 * a_token, activations
+ways = [(3, 1), (3, 16), (2, 16), (1, 16)]                                  # stage, sequences of 32 tokens
+found = {way: launch(step, 4, *way).results[0] for way in ways}
+a_token = 8 * formula(1, 1, element_bytes=4, dropout=False, attention="flash")
+state, activations = found[3, 1]
+rows = {"tokens on a rank": (state_bytes(P, 4, 3, recipe("fp32")) / a_token, state / (activations / 32))}
+for (stage, n), (state, activations) in found.items():
+    name, expected = f"stage {stage}, {n} x 32 tokens", state_bytes(P, 4, stage, recipe("fp32"))
+    rows[f"{name}: KiB of state"] = expected / 1024, state / 1024
+    rows[f"{name}: KiB of activations"] = n * 32 * a_token / 1024, activations / 1024
 predicted_vs_measured(rows, guess=guess)
 
 # %% [markdown]
 # At 48 tokens, a sentence or two.
 # State is about $16 \cdot 12h^2L/N$ bytes and activations $64\,h L$ a token, so the number of blocks does not matter: $3h/N$ tokens.
 # In bf16 with the paper's 34 it is $5.6h/N$.
-# A model of width 8,192 on 64 ranks: 720 tokens, a third of one sequence.
+# A model of width 8,192 on 64 ranks: 720 tokens, a third of a sequence of 2,048.
 #
 # **Who pays for more samples?**
 # Each rank for its own: sixteen times as much for 16 sequences as for one, and the same in every stage.
@@ -286,7 +289,7 @@ Table(("a block", "state, bytes a parameter", "kept, bytes over sbh"), tuple(
 # %% [markdown]
 # The saving is in the activations, and there only.
 # Autocast saves less: norms and the sums between blocks stay in fp32, and a bf16 copy of each weight is kept besides.
-# With dropout on a GPU it is 34 for 66, since a mask has one byte in both.
+# On a GPU its list has softmax in fp32, too (not run here): then stored probabilities are kept in 6 bytes, more than in fp32, and only flash attention saves.
 #
 # ## Predict
 #
@@ -299,6 +302,7 @@ Table(("a block", "state, bytes a parameter", "kept, bytes over sbh"), tuple(
 # | selective | $34\,sbh$ | attention's core, where the squares are |
 # | full | $2\,sbh$, its input | the block's forward |
 #
+# A linear layer of $m$ by $n$ takes $2mn$ FLOPs a token in forward, and twice that in backward; a block takes $24bsh^2 + 4bs^2h$ in forward, the second part for attention's two products.
 # For our GPT: how many **percent** more FLOPs is full recomputation?
 
 # %%
@@ -311,11 +315,11 @@ guess = None  # percent
 # ## Compare
 
 # %%
-def recompute(rank, world_size, how):
+def recompute(rank, world_size, how, early_stop=None):
     torch.manual_seed(7)
     gpt = GPT(layers=8, hidden=h, heads=a, vocab=256, max_seq=s, recompute=how)
     adam, numbers = torch.optim.Adam(gpt.parameters()), torch.randint(256, (4, s + 1))
-    with saved(gpt) as kept, counted_flops() as done:
+    with set_checkpoint_early_stop(early_stop), saved(gpt) as kept, counted_flops() as done:
         gpt.loss(numbers).backward()
     gradient = torch.cat([p.grad.flatten() for p in gpt.parameters()])
     adam.step()
@@ -325,42 +329,53 @@ def recompute(rank, world_size, how):
     with residency(held(gpt, adam)) as alive:
         gpt.loss(numbers).backward()
         adam.step()
-    return alive, kept.num_bytes, done.num_flops, gradient
+    return {"alive": alive, "kept": kept.num_bytes, "flops": done.num_flops, "gradient": gradient}
 
 
 # %%
 runs = {how: launch(recompute, 1, how).results[0] for how in RECOMPUTES}
+runs |= {f"{how}, stopped early": launch(recompute, 1, how, True).results[0] for how in ("full", "selective")}
 shape = Shape(layers=8, hidden=h, seq=s, vocab=256)
-more = {how: (100 * hardware_flops(shape, 4, how) / hardware_flops(shape, 4) - 100,
-              100 * flops / runs["none"][2] - 100) for how, (_, _, flops, _) in runs.items()}
-equal = all(torch.equal(gradient, runs["none"][3]) for *_, gradient in runs.values())
-predicted_vs_measured({f"more FLOPs, {how}": more[how] for how in ("full", "selective")}, guess=guess, unit="percent",
-                      notes=(f"The same gradients to the last bit: {equal}",))
+once = hardware_flops(shape, 4)                                 # without recomputation
+again = {how: hardware_flops(shape, 4, how) - once for how in ("full", "selective")}
+again["full, stopped early"] = again["full"] - 8 * 8 * 4 * s * h**2         # less the MLP's second matrix
+again["selective, stopped early"] = again["selective"] - 8 * 2 * 4 * s**2 * h       # less the product with v
+equal = all(torch.equal(run["gradient"], runs["none"]["gradient"]) for run in runs.values())
+predicted_vs_measured({f"more FLOPs, {how}": (
+    100 * more / once, 100 * (runs[how]["flops"] / runs["none"]["flops"] - 1)) for how, more in again.items()},
+    guess=guess, unit="percent", notes=(f"The same gradients to the last bit: {equal}",))
 
 # %% [markdown]
 # A step is one forward and two forwards' worth of backward, and full recomputation adds one forward of the blocks: nearly a third.
-# Selective adds attention's two products, $4bs^2h$ FLOPs a block.
+# Selective adds attention's two products.
 # That is much here, where $s$ is twice $h$, and 1 % in GPT-3, where it drops 70 % of the bytes.
+# (The paper's equation 8 counts three times as much for it; what runs is $4bs^2h$.)
 #
-# (The paper's equation 8 counts three times as much, $12bs^2h$, and its published hardware FLOPs come out only so; what runs is 4.
-# PyTorch's own default, `early_stop=True`, leaves out the last product of what it recomputes; our helper runs to the end.)
+# PyTorch's default, `early_stop=True`, leaves out the last product of what it recomputes.
+# Of a block that is the MLP's second matrix, so "a third" becomes a quarter: the last two rows.
+# Our helper runs to the end, as the paper counts.
 #
 # What is alive in a step:
 
 # %%
-axes = residency_plot({how: alive for how, (alive, *_) in runs.items()})
+axes = residency_plot({how: runs[how]["alive"] for how in RECOMPUTES})
 block = predicted.Block(s, 4, h, a, 4, dropout=False, counted="torch")
-Table(("MiB", "kept: formula", "kept: measured", "peak besides the state"), tuple(
-    (how, f"{stage_bytes(block, 8, 256, recompute=how) / MiB:.2f}", f"{kept / MiB:.2f}",
-     f"{max(alive.bytes['other']) / MiB:.2f}") for how, (alive, kept, _, _) in runs.items()))
+scores = 4 * a * s**2 * 4                                                   # of one block: b = 4, fp32
+back = {"none": 0, "selective": scores, "full": block_bytes(block)}         # of the block that is run again
+rows = {}
+for how in RECOMPUTES:
+    kept = stage_bytes(block, 8, 256, recompute=how)
+    rows[f"{how}: kept"] = kept / MiB, runs[how]["kept"] / MiB
+    rows[f"{how}: peak besides the state"] = ((kept + back[how] + scores) / MiB,
+                                              max(runs[how]["alive"].bytes["other"]) / MiB)
+predicted_vs_measured(rows, unit="MiB in all")
 
 # %% [markdown]
-# The picture in words: three mountains of "other".
-# Without recomputation it climbs block by block through forward and falls through backward.
-# Selective: the same shape, half as high.
-# Full: a low plain with eight teeth in forward, and eight higher ones in backward, each a block that is run again.
+# The picture in words: three mountains of "other", activations and temporary tensors.
+# Without recomputation it climbs block by block through forward and falls through backward; selective is a lower one of the same shape.
+# Full is a low plain: in forward each block is there for a moment, and is forgotten but for its input; in backward eight higher teeth, each a block that is run again.
 #
-# So the peak is what is kept **and one block**, whole.
+# So the peak is what is kept, **one block** that has come back (selective: its probabilities), and scores that live for a moment: the formula of the table.
 # The state below does not change: recomputation has nothing to do with it.
 
 # %% [markdown]
@@ -383,10 +398,10 @@ Table(("", "GiB a block", "of tensor parallelism alone"), tuple(
     (name, f"{size:.2f}", f"{size / gib['tensor, sbh(10 + 24/t + 5as/ht)']:.0%}") for name, size in gib.items()))
 
 # %% [markdown]
-# Tensor and sequence parallelism with selective recomputation keep 16 %, nearly as little as full recomputation, for 2 % more FLOPs instead of 33.
+# Tensor and sequence parallelism with selective recomputation keep 16 % of what tensor parallelism alone keeps, twice what full recomputation does, for 2 % more FLOPs instead of 33.
 #
 # **Does it fit?**
-# That model on 64 cards of 80 GB, ZeRO-3, without tensor parallelism, 4 sequences a rank.
+# That model on 64 cards of 80 GiB, ZeRO-3, without tensor parallelism, 4 sequences a rank.
 
 # %%
 job = Job(specs.transformer("GPT 22B"), ranks=64, stage=3, batch=4, seq=2048)
@@ -397,11 +412,11 @@ print(fit_in_words(job, 80 * GiB))
 # The picture in words: three bars.
 # In each, the state is a thin stripe, 5 GiB.
 # Without recomputation it is 323 GiB, four cards; selective, 88, just over the card; full, 18, a third of it the block that is run again.
+# (`>` marks the chosen job; *logits* are the output layer's scores for each token of the vocabulary, in fp32 for the loss.)
 #
 # Now by hand.
-# Bring selective under 80 GiB: by a smaller microbatch, by tensor parallelism.
-# Then 131,072 tokens, stored and flash.
-# Then 1,024 ranks instead of 64: what gets smaller?
+# Bring selective under 80 GiB: by fewer sequences, by tensor parallelism.
+# Then 131,072 tokens, stored and flash; then 1,024 ranks instead of 64.
 # (Gathered units, buckets and the allocator are left out.)
 
 # %% tags=["nbval-ignore-output"]
@@ -411,9 +426,13 @@ activation_explorer()
 
 
 # %% [markdown]
+# <details><summary>What you should have seen</summary>
+# Selective fits with 3 sequences (68 GiB) or over 2 ranks of tensor parallelism (58). One sequence of 131,072 tokens fits in no way here: stored, its squares alone are thousands of cards. With 1,024 ranks the state falls from 5.1 to 0.3 GiB, and nothing else gets smaller.
+# </details>
+#
 # ## Break it
 #
-# The question's batch of 64, on the same cards: with recomputation it trains, first lines below.
+# The question's batch of 64, on the same cards: with flash attention, or with recomputation, it trains: the line above the error.
 #
 # If a checkpoint around each block saves that much, one around **the whole model** must save more: it keeps nothing but the token numbers.
 
@@ -423,11 +442,12 @@ class OneCheckpoint(GPT):
         return checkpoint(super().forward, numbers, use_reentrant=False)
 
 
-print({how: launch(train, 4, batch=16, recompute=how).results for how in ("selective", "full")})
+print({how: launch(train, 4, batch=16, **option).results for how, option in {
+    "flash": {"attention": "flash"}, "selective": {"recompute": "selective"}, "full": {"recompute": "full"}}.items()})
 launch(train, 4, batch=16, make=OneCheckpoint)
 
 # %% [markdown]
-# Read the first line of yours: `loss.backward()`.
+# Read the first line that is from this notebook: `loss.backward()`.
 # Forward went through, with next to nothing kept.
 # Then backward ran the whole forward again, as **one** piece, and all its activations were there at once: the memory of no recomputation, for the FLOPs of full.
 #
@@ -439,10 +459,10 @@ launch(train, 4, batch=16, make=OneCheckpoint)
 # Open `helpers/run/activations.py` and `PARTS` in `helpers/predict/activations.py`.
 #
 # 1. In `saved`, why is each tensor put into `first_of`, and not only its address?
-# 2. Which rows of `PARTS` does selective recomputation drop, and which letters have they in common?
+# 2. Which rows of `PARTS` does selective recomputation drop, and how often is s in their shapes?
 #
 # <details><summary>Answers</summary>
-# 1. A tensor that is freed within the block, such as one that a checkpoint drops, leaves its address to another one, which would then be taken for a tensor already counted. Held until the end, no address comes twice. 2. Those with <code>dropped_by="selective"</code>: softmax, its mask, what is left after dropout, with two letters s; and flash attention's logsumexp, with one, as attention's core is what runs again.
+# 1. A tensor that is freed within the block, such as one that a checkpoint drops, leaves its address to another one, which would then be taken for a tensor already counted. Held until the end, no address comes twice. 2. Those with <code>dropped_by="selective"</code>: softmax, its mask and what is left after dropout, with s twice; and flash attention's logsumexp, with s once.
 # </details>
 
 # %% [markdown]
@@ -462,7 +482,7 @@ launch(train, 4, batch=16, make=OneCheckpoint)
 # </details>
 # <br>
 #
-# **3.** Width 4,096, 32 heads, 36 blocks, bf16, flash attention, one sequence of 8,192 tokens a rank, ZeRO-3 on 64 cards of 40 GB. It runs out of memory. Somebody orders 64 more cards, somebody else wants selective recomputation. Who is right?
+# **3.** 7.5 billion parameters: width 4,096, 32 heads, 36 blocks, bf16, flash attention, one sequence of 8,192 tokens a rank, ZeRO-3 on 64 cards of 40 GB. It runs out of memory. Somebody orders 64 more cards, somebody else wants selective recomputation. Who is right?
 #
 # <details><summary>Answer</summary>
 # Nobody. State is 16 · 7.5e9 / 64 = 1.9 GB, so twice the ranks save 0.9 GB. Activations are 34 · 8192 · 4096 · 36 = 41 GB, and selective drops what flash does not keep anyway. Full recomputation keeps 2 for 34, 2.4 GB; tensor and sequence parallelism over 8 ranks leaves 5 GB.
@@ -471,11 +491,11 @@ launch(train, 4, batch=16, make=OneCheckpoint)
 # %% [markdown]
 # ## Recap
 #
-# Forward keeps $sbh(34 + 5as/h)$ bytes a block until backward has used them; flash attention or selective recomputation drops the square, full recomputation nearly all, for a third more FLOPs.
+# Forward keeps $sbh(34 + 5as/h)$ bytes a block until backward has used them; flash attention or selective recomputation drops the square, full recomputation nearly all, for a quarter to a third more FLOPs.
 # Under stage 3 activations overtake the state at about $6h/N$ tokens on a rank, and no stage shards them.
 # Count, then take the least recomputation that fits, and remember the block that comes back.
 #
-# **Pitfalls.** Validation without `no_grad` keeps all activations while somebody holds its loss. (A training loss in a list is nearly harmless: backward has freed what it kept.) Logits of a large vocabulary, $4sbV$ in fp32: 3.7 blocks of 34 at width 4,096 and 128,256 tokens. One checkpoint for everything. More ranks against activations.
+# **Pitfalls.** Validation without `no_grad` keeps all activations while somebody holds its loss. Logits of a large vocabulary, $4sbV$ in fp32: 3.7 blocks of 34 at width 4,096 and a vocabulary of 128,256. One checkpoint for everything. More ranks with as many sequences each.
 #
 # **Sources.** Korthikanti et al., "Reducing Activation Recomputation", arXiv:2205.05198, sections 4 and 5, table 2, equations 7 and 8. Chen et al., "Sublinear Memory Cost", arXiv:1604.06174. Dao et al., "FlashAttention", arXiv:2205.14135. Rajbhandari et al., "ZeRO", arXiv:1910.02054. PyTorch documentation, `torch.utils.checkpoint` and `saved_tensors_hooks`.
 #
