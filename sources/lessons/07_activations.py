@@ -410,7 +410,7 @@ print(fit_in_words(job, 80 * GiB))
 
 # %% [markdown]
 # The picture in words: three bars.
-# In each, the state is a thin stripe, 5 GiB.
+# In each, the state is a thin stripe on the left, 5 GiB.
 # Without recomputation it is 323 GiB, four cards; selective, 88, just over the card; full, 18, a third of it the block that is run again.
 # (`>` marks the chosen job; *logits* are the output layer's scores for each token of the vocabulary, in fp32 for the loss.)
 #

@@ -161,7 +161,7 @@ def test_a_blocks_bars_are_its_parts():
 
 
 def test_growth_draws_formulas_as_lines_and_measurements_as_marks():
-    axes = growth({"stored": {32: 1e6, 64: 4e6}}, {"stored": {32: 2e6}})
+    axes = growth({"stored": {32: 2**20, 64: 2**22}}, {"stored": {32: 2**21}})
     line, marks = axes.get_lines()
     assert (line.get_linestyle(), list(line.get_ydata())) == ("-", [1, 4])
     assert (marks.get_linestyle(), list(marks.get_xdata()), list(marks.get_ydata())) == ("None", [32], [2])

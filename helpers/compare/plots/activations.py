@@ -33,7 +33,8 @@ def part_bars(block: Block, *, unit: str = "MiB", ax=None):
     return ax
 
 
-def growth(predicted: dict[str, dict[int, float]], measured: dict[str, dict[int, float]], *, unit: str = "MiB", ax=None):
+def growth(predicted: dict[str, dict[int, float]], measured: dict[str, dict[int, float]], *, unit: str = "MiB",
+           ax=None):
     """Bytes over tokens of a sequence, both axes by powers of two: lines are formulas, marks are measured."""
     ax = ax or plt.subplots(figsize=(7, 4), layout="constrained")[1]
     for (name, line), colour, mark in zip(predicted.items(), cycle(RANKS), cycle("osD^")):

@@ -10,7 +10,7 @@ from helpers.run.residency import Residency
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
            "momentum": "#CC79A7", "variance": "#56B4E9",
-           "tensors": "#0072B2", "other": "#999999",
+           "tensors": "#0072B2", "state": "#0072B2", "other": "#999999",
            "parameter_shard": "#0072B2", "adam_shard": "#CC79A7", "gradient_shard": "#009E73", "gathered": "#56B4E9",
            "message": "#F0E442",
            "activations": "#D55E00", "recomputed_block": "#F0E442", "logits": "#999999"}

@@ -11,6 +11,7 @@ from helpers.compare.widgets.controls import choice, follow, number, row
 from helpers.facts.specs import CARDS, TRANSFORMERS, card, transformer
 from helpers.facts.units import in_unit
 from helpers.predict.activations import ATTENTIONS, RECOMPUTES
+from helpers.predict.memory import SHARDED_FROM
 
 STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
 DIVIDED = {"none": (1, False), "2 ranks": (2, False), "8 ranks": (8, False), "8, sequence too": (8, True)}
@@ -50,6 +51,11 @@ def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].
 
 
 def recomputations(job: Job) -> dict[str, dict[str, float]]:
-    """A ledger for each way to recompute, the job's own marked."""
-    return {("> " if recompute == job.recompute else "") + recompute: ledger(replace(job, recompute=recompute))
-            for recompute in RECOMPUTES}
+    """What a rank holds for each way to recompute, the job's own marked; the state in one piece."""
+    return {("> " if recompute == job.recompute else "") + recompute: _state_in_one(ledger(replace(
+        job, recompute=recompute))) for recompute in RECOMPUTES}
+
+
+def _state_in_one(terms: dict[str, float]) -> dict[str, float]:
+    state = sum(num_bytes for term, num_bytes in terms.items() if term in SHARDED_FROM)
+    return {"state": state} | {term: num_bytes for term, num_bytes in terms.items() if term not in SHARDED_FROM}
