@@ -35,7 +35,8 @@ def training_table(ranks: list[dict[str, Trained]], num_steps: int, batch_size: 
         "Losses are over all data; the difference is that of the rank that is farthest from one process in the same "
         "dtypes.", "bf16 gradients round differently when they are summed in another order, and where a gradient is "
         "nearly 0\nAdam makes a whole step of that: parameters part, losses hardly.",
-        "In so small a model, headers are some of what is sent."))
+        "Formulas are the algorithms'. Beside DDP, gradients are all_reduced and whole tensors are dealt out and "
+        "broadcast; gloo's\nreduce_scatter sends what an all_reduce does. In so small a model, headers count, too."))
 
 
 def _bytes_sent(name: str, world_size: int) -> float:

@@ -97,7 +97,7 @@ class LentParameter(FlatParameter):
 
     def __init__(self, parameters: list[nn.Parameter], mesh: Mesh, dtype: torch.dtype | None = None):
         super().__init__(parameters, mesh, dtype)
-        self.shard, self.num_uses = self.shard.clone(), 0       # by calls of its unit that backward is at
+        self.shard, self.num_uses = self.shard.clone(), 0       # calls whose backward has begun and not ended
         self.master = self.master if self.mixed else self.shard
         self.free()
 
@@ -174,7 +174,10 @@ def flatten(parameters: Iterable[nn.Parameter], mesh: Mesh, dtype: torch.dtype |
 
 def in_buckets(parameters: list[nn.Parameter], mesh: Mesh, dtype: torch.dtype | None, bucket_bytes: float,
                ) -> list[FlatParameter]:
-    """From the last parameter to the first, as backward completes them: a flat parameter has `bucket_bytes` or more."""
-    sizes = [p.numel() * p.element_size() for p in parameters]
+    """From the last parameter to the first, as backward completes them; a bucket is closed once it has `bucket_bytes`.
+
+    Those that are frozen, or of another dtype, are apart, so a flat parameter may have less.
+    """
+    sizes = [p.numel() * (dtype.itemsize if dtype else p.element_size()) for p in parameters]
     return [flat for chosen in buckets(sizes, bucket_bytes, bucket_bytes)
             for flat in flatten([parameters[index] for index in sorted(chosen)], mesh, dtype)]

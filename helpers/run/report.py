@@ -154,8 +154,10 @@ def _where(fate: Fate) -> str:
 
 def _innermost(frames: list[Frame]) -> list[Frame]:
     """The learner's last line, and where it waits inside the course's helpers, if it does."""
+    if not frames:
+        return []
     theirs = [number for number, frame in enumerate(frames) if HELPERS not in Path(frame.file).parents]
-    return [frames[number] for number in sorted({*theirs[-1:], len(frames) - 1}) if frames]
+    return [frames[number] for number in sorted({*theirs[-1:], len(frames) - 1})]
 
 
 def _at(frame: Frame) -> str:

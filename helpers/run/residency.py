@@ -32,7 +32,7 @@ PHASES = {"backward": NODE, "step": STEP}        # after the forward, which begi
 
 @dataclass
 class Residency:
-    """Bytes alive after each event, by kind, and the event at which each phase began."""
+    """Bytes alive by kind, before the first event and after each; and the event at which each phase began."""
 
     bytes: dict[str, list[int]] = field(default_factory=dict)
     phases: dict[str, int] = field(default_factory=dict)            # forward, backward, step

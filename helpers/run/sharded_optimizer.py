@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor, nn
 
 from helpers.facts.errors import BadValue
@@ -29,7 +28,7 @@ class ShardedOptimizer:
         self.pieces = [(number, flat, part, flat.master[part]) for flat in flats if flat.trainable
                        for number, part in flat.pieces(group_of)]
         self.torch_optimizer = optimizer_class(
-            [{**group, "params": [piece for of, _, _, piece in self.pieces if of == number] or [torch.zeros(0)]}
+            [{**group, "params": [piece for of, _, _, piece in self.pieces if of == number]}
              for number, group in enumerate(groups)], **defaults)
 
     def step(self, gradient: Callable[[FlatParameter], Tensor]) -> None:

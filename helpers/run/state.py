@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-TERMS = {"exp_avg": "momentum", "momentum_buffer": "momentum", "exp_avg_sq": "variance"}
 COUNTER = "counter"             # Adam's step counters, 4 bytes for each tensor that it updates
+TERMS = {"exp_avg": "momentum", "momentum_buffer": "momentum", "exp_avg_sq": "variance", "step": COUNTER}
 
 
 def held(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, list[Tensor]]:
@@ -25,7 +25,7 @@ def of_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, list[Tensor]]:
     for state in optimizer.state.values():
         for name, value in state.items():
             if isinstance(value, Tensor):
-                terms.setdefault(TERMS.get(name, COUNTER), []).append(_local(value))
+                terms.setdefault(TERMS.get(name, name), []).append(_local(value))
     return terms
 
 

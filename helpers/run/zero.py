@@ -47,7 +47,7 @@ class Zero1(nn.Module):
     optimizer_class   made with `defaults` for this rank's shards
     groups            torch's parameter groups: [{"params": [...], "weight_decay": 0.1}, ...]
     dtype             compute in it, and let the optimizer update an fp32 master copy of the shard
-    bucket_bytes      of parameters that travel together, at the least
+    bucket_bytes      parameters travel together, in buckets that are closed once they have so many bytes
     flats             the flat parameters, in the order in which backward completes them; else they are made here
     """
 

@@ -37,6 +37,8 @@ class Zero3(Zero2):
     def __init__(self, module: nn.Module, optimizer_class: type = torch.optim.Adam, *,
                  units: Iterable[nn.Module] = (), reshard_after_forward: bool = True, dtype: torch.dtype | None = None,
                  **options):
+        if "bucket_bytes" in options:
+            raise BadValue("stage 3 sends a unit at a time: choose units instead of bucket_bytes")
         own = _parameters_of_units(module, list(units))
         broadcast_state(module)
         mesh = GlooMesh()
@@ -45,6 +47,7 @@ class Zero3(Zero2):
                          flats=[flat for flats in reversed(lent.values()) for flat in flats], **options)
         self.reshard_after_forward = reshard_after_forward
         module.register_state_dict_pre_hook(self._check_gathered)
+        module.register_load_state_dict_pre_hook(self._refuse_to_load)
         for unit, flats in lent.items():
             unit.register_forward_pre_hook(partial(self._before_forward, flats))
             unit.register_forward_hook(partial(self._after_forward, flats))
@@ -102,6 +105,9 @@ class Zero3(Zero2):
             raise RuntimeError("each rank has shards of the parameters only: call state_dict() on all ranks, inside "
                                "`with zero.full_parameters()`")
 
+    def _refuse_to_load(self, *_) -> None:
+        raise RuntimeError("each rank keeps shards only, so what is loaded now would be lost: load it, then wrap")
+
     @contextmanager
     def full_parameters(self) -> Iterator[nn.Module]:
         """The module with all its parameters, to save or to look at; every rank must call it.  Changes are lost."""
@@ -116,9 +122,10 @@ class Zero3(Zero2):
 def _parameters_of_units(module: nn.Module, units: list[nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:
     """The parameters that each unit gathers, the whole module's first: those that are in no unit."""
     inside = set(module.modules()) - {module}
-    for unit in units:
+    for number, unit in enumerate(units):
         if not isinstance(unit, nn.Module) or unit not in inside:
-            raise BadValue(f"units are modules inside the model, not {type(unit).__name__}")
+            raise BadValue(f"unit {number}, a {type(unit).__name__}, is no module inside the model: take units from "
+                           "model.modules(); the model itself need not be named")
         if type(unit).forward is nn.Module.forward:
             raise BadValue(f"a {type(unit).__name__} is never called: name the modules in it as units, units=list(...)")
     unit_of = {name: inner for name, inner in module.named_modules(remove_duplicate=False) if inner in set(units)}

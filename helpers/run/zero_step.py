@@ -12,11 +12,12 @@ from helpers.run.zero import Zero1, Zero2
 from helpers.run.zero3 import Zero3
 
 
-def watched(rank: int, world_size: int, stage: int, layers_together: int = 1, num_layers: int = 8, width: int = 128,
-            num_samples: int = 16, reshard_after_forward: bool = True) -> tuple[Residency, int]:
+def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 1, num_layers: int = 8,
+                 width: int = 128, num_samples: int = 16, reshard_after_forward: bool = True) -> tuple[Residency, int]:
     """The second step, in which Adam has its moments: what is alive, and the bytes that this rank sends.
 
-    layers_together     layers [width, width] of a bucket, or in stage 3 of a unit
+    stage               1, 2 or 3, on `num_layers` layers [width, width] and inputs [num_samples, width], in fp32
+    layers_together     layers of a bucket, or in stage 3 of a unit
     """
     if layers_together < 1:
         raise BadValue(f"a bucket or unit has at least one layer, not {layers_together!r}")

@@ -29,7 +29,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from helpers.compare.plots import residency_plot
 from helpers.compare.table import predicted_vs_measured, savings_table
-from helpers.facts.units import MiB
+from helpers.facts.units import KiB, MiB
 from helpers.predict.comm import bytes_sent, step_elements_sent
 from helpers.predict.memory import recipe, state_bytes
 from helpers.run.collectives import Chunks, ring_all_gather, ring_reduce_scatter
@@ -43,7 +43,7 @@ from helpers.run.models import mlp, perceptron
 from helpers.run.state import bytes_by_term, held, of_optimizer
 from helpers.run.zero import Zero1, Zero2
 from helpers.run.zero3 import Zero3
-from helpers.run.zero_step import watched
+from helpers.run.zero_step import watched_step
 
 warm_up()
 
@@ -155,8 +155,7 @@ predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * math.ceil(P / n), siz
 
 # %% [markdown]
 # $8P/N$ bytes instead of $8P$, and the same training.
-# (1,732 does not divide by 3, so rank 0 has 578 elements and the others 577.
-# `Chunks` makes the first chunks longer; PyTorch and DeepSpeed pad the flat tensor instead.)
+# (1,732 does not divide by 3, so rank 0 has 578 elements and the others 577: `Chunks` makes the first ones longer.)
 #
 # `Zero1` in `helpers/run/zero.py` is this loop made usable: parameter groups, clipping, frozen parameters, a bf16 model with an fp32 master copy.
 #
@@ -282,8 +281,8 @@ predicted_vs_measured({f"stage {stage}, fp32": (state_bytes(P, 4, stage, recipe(
 # The last three rows accumulate four microbatches before one step (lesson 03).
 
 # %%
-kept, often = launch(step_of, 4, 3, reshard_after_forward=False), {
-    stage: launch(step_of, 4, stage, num_microbatches=4).results[0][1] for stage in (1, 2, 3)}
+kept = launch(step_of, 4, 3, reshard_after_forward=False)
+often = {stage: launch(step_of, 4, stage, num_microbatches=4).results[0][1] for stage in (1, 2, 3)}
 a_half = bytes_sent("all_gather", 4 * P, 4)                 # 4P (N-1)/N: of a reduce_scatter, too
 predicted_vs_measured({f"stage {stage}": (4 * step_elements_sent(P, stage, 4), run.results[0][1])
                        for stage, run in sorted(fp32.items())} | {
@@ -306,7 +305,7 @@ predicted_vs_measured({f"stage {stage}": (4 * step_elements_sent(P, stage, 4), r
 # A card is full at the **peak**.
 #
 # Eight layers of 64 KiB, each a bucket of its own, on 4 ranks under stage 2: after the step, a rank has 128 KiB of gradients, eight shards of 16.
-# How many KiB of gradients are alive at the fullest moment of backward?
+# How many KiB of gradients are alive when most are?
 
 # %%
 guess = None  # KiB
@@ -318,9 +317,9 @@ guess = None  # KiB
 # In stage 3 each layer is a unit.
 
 # %%
-alive = {"1 rank, as in DDP": launch(watched, 1, 1).results[0][0]}
-alive |= {f"ZeRO-{stage} on 4": launch(watched, 4, stage).results[0][0] for stage in (1, 2, 3)}
-alive["ZeRO-3, kept"] = launch(watched, 4, 3, reshard_after_forward=False).results[0][0]
+alive = {"1 rank": launch(watched_step, 1, 1).results[0][0]}
+alive |= {f"ZeRO-{stage} on 4": launch(watched_step, 4, stage).results[0][0] for stage in (1, 2, 3)}
+alive["ZeRO-3, kept"] = launch(watched_step, 4, 3, reshard_after_forward=False).results[0][0]
 axes = residency_plot(alive, unit="KiB")
 
 # %% [markdown]
@@ -334,18 +333,17 @@ axes = residency_plot(alive, unit="KiB")
 # ## Compare
 
 # %%
-rows, shard, layer = [], 16, 64
-for name, kind, formula in (("ZeRO-2 on 4", "gradient", 2 * layer + 6 * shard), ("ZeRO-1 on 4", "gradient", 8 * layer),
-                            ("ZeRO-3 on 4", "gradient", 2 * layer + 6 * shard),
-                            ("ZeRO-3 on 4", "parameter", layer + 8 * shard),
-                            ("ZeRO-3, kept", "parameter", 8 * layer + 8 * shard)):
-    rows.append((f"{name}: {kind} at the peak", (formula, alive[name].at(alive[name].peak)[kind] / 1024)))
-predicted_vs_measured(dict(rows), guess=guess, unit="whole KiB", notes=tuple(
-    f"{name}: state {sum(each.at(-1).values()) / 1024:,.0f} KiB, peak {each.peak_bytes / 1024:,.0f}"
+shard, layer = 16 * KiB, 64 * KiB
+most = {("ZeRO-2 on 4", "gradient"): 2 * layer + 7 * shard, ("ZeRO-1 on 4", "gradient"): 8 * layer,
+        ("ZeRO-3 on 4", "gradient"): 2 * layer + 7 * shard, ("ZeRO-3 on 4", "parameter"): layer + 8 * shard,
+        ("ZeRO-3, kept", "parameter"): 8 * layer + 8 * shard}
+predicted_vs_measured({f"{name}: most {term}": (formula, max(alive[name].bytes[term]))
+                       for (name, term), formula in most.items()}, guess=guess, unit="KiB", notes=tuple(
+    f"{name}: state {sum(each.at(-1).values()) / KiB:,.0f} KiB, peak of all together {each.peak_bytes / KiB:,.0f}"
     for name, each in alive.items()))
 
 # %% [markdown]
-# At its peak stage 2 holds the gradient of a layer **and** its copy in the bucket, 64 KiB each, and six finished shards of 16.
+# Before its last reduction stage 2 holds the gradient of a layer **and** its copy in the bucket, 64 KiB each, and seven finished shards of 16.
 # Stage 3 has one gathered layer besides its shards.
 # Kept, it has all of them and the shards: more than stage 2, so that saving traffic has its price exactly where the card is fullest.
 #
@@ -378,7 +376,7 @@ residency_explorer()
 
 # %% [markdown]
 # One bucket of everything: all gradients are alive at the end of backward, so stage 2 peaks about where stage 1 does.
-# One unit of everything: stage 3 gathers the whole model, and peaks higher than stage 1.
+# One unit of everything: stage 3 gathers the whole model, and peaks as high as stage 1.
 # The grey band is activations in forward and backward, and Adam's temporary tensors in the step; activations grow with the samples, whatever the stage: lesson 07.
 #
 # ## Break it
@@ -406,10 +404,10 @@ launch(validates, 2, timeout_s=10)
 # %% [markdown]
 # The fault is in step 5, and the failure comes in the last one, step 19.
 # In stage 3 **every forward is a collective**.
-# Rank 0's validation took its parameters from rank 1's next training step: all layers are equally large, so nothing was noticed, and from there on both trained with a mixture of layers and steps.
-# Only at the end had one of them nobody to talk to.
-#
-# All ranks must call every forward, equally often and in the same order, in validation and generation, too.
+# Rank 0's validation was answered by rank 1's training forward of the same step, so its loss is right.
+# Since then rank 0 is four messages ahead: it takes gradients for parameters, and adds parameters to gradients.
+# All are equally large, so nothing was noticed until one rank had nobody to talk to.
+# All ranks must call every forward, equally often, in validation and generation, too.
 #
 # ## Read the helper
 #
@@ -419,7 +417,7 @@ launch(validates, 2, timeout_s=10)
 # 2. `GradientBucket.take` sets `parameter.grad = None`. What would the picture look like without that line?
 #
 # <details><summary>Answers</summary>
-# 1. They work from inside backward, a bucket at a time, and keep a copy of the shard alone; the bucket is freed. 2. Every layer's own gradient would stay alive until the end of backward and beyond: stage 2 would hold 4P of gradients in fp32, as stage 1 does, and its shard besides.
+# 1. They work from inside backward, a bucket at a time, and keep a copy of the shard alone; the bucket is freed. 2. Every layer's own gradient would stay alive until the end of backward and beyond: stage 2 would hold 4P of gradients in fp32, as stage 1 does, and its shard besides. And the next step would add to them, since zero_grad clears only shards.
 # </details>
 
 # %% [markdown]
@@ -449,7 +447,7 @@ launch(validates, 2, timeout_s=10)
 # ## Recap
 #
 # DDP holds $N$ copies of what one copy would do; ZeRO keeps a shard on each rank, of the optimizer, then of gradients, then of parameters, and the training stays the same.
-# Stages 1 and 2 send what DDP sends, if their reduce_scatter is one and nothing is accumulated; stage 3 sends half as much again.
+# Stages 1 and 2 send what DDP sends, if their reduce_scatter is one (and stage 2 accumulates nothing); stage 3 sends half as much again.
 # State is $4P+12P/N$, $2P+14P/N$, $16P/N$ in mixed precision; at the peak there are two gradients of a unit besides, in stage 3 its parameters, and always activations.
 #
 # **Pitfalls.** A forward on one rank only. One bucket or unit for everything. Optimizers that need whole matrices. Believing a volume that nobody has measured.

@@ -52,18 +52,17 @@ def train(zero: nn.Module, rank: int, steps: range) -> None:
 def goes_on_after_a_failed_backward(rank, world_size, stage):
     """Somebody catches the error of a batch, and goes on with the next."""
     model = small()
-    zero, alone = build(stage, model), copy.deepcopy(small())
+    zero = build(stage, model)
 
     def fails(_):
         raise ArithmeticError("a bad batch")
 
-    bad = zero(inputs(rank))
-    hidden = model[0](inputs(rank)) if stage < 3 else bad
-    hidden.register_hook(fails)
+    watch = model[1].register_forward_hook(lambda _module, _inputs, output: output.register_hook(fails) and None)
     with contextlib.suppress(ArithmeticError):
-        (bad.square().mean() + hidden.sum()).backward()
+        zero(inputs(rank)).square().mean().backward()           # the last layer has its gradient, the first has none
+    watch.remove()
     train(zero, rank, range(3))
-    return away(zero, world_size, alone, range(3))
+    return away(zero, world_size, small(), range(3))
 
 
 def backward_through_a_graph_from_before_the_step(rank, world_size, stage):
@@ -84,9 +83,21 @@ def loads_a_state(rank, world_size, stage):
 
 
 def asks_for_the_state(rank, world_size, gathered):
-    zero = build(3, small())
+    """How many tensors there are, and whether they are those of the model before it was wrapped."""
+    zero, expected = build(3, small()), small().state_dict()
     with zero.full_parameters() if gathered else contextlib.nullcontext():
-        return {name: list(tensor.shape) for name, tensor in zero.module.state_dict().items()}
+        state = zero.module.state_dict()
+        return len(state), all(torch.equal(tensor, expected[name]) for name, tensor in state.items())
+
+
+def loads_into_shards(rank, world_size):
+    zero = build(3, small())
+    with zero.full_parameters() as full:
+        full.load_state_dict(perceptron(16, 32, 16).state_dict())
+
+
+def has_buckets_in_stage_3(rank, world_size):
+    build(3, small(), bucket_bytes=2000)
 
 
 def freezes_later(rank, world_size, stage):
@@ -167,6 +178,34 @@ def model_of_lists(rank, world_size):
 
 
 def in_float64(rank, world_size, stage):
-    zero = build(stage, small().double())
+    """The norm that is clipped by, ours and that of one process on everybody's samples."""
+    zero, alone = build(stage, small().double()), small().double()
     zero(inputs(rank).double()).square().mean().backward()
-    return zero.clip_grad_norm_(0.01).item()
+    (sum(alone(inputs(r).double()).square().mean() for r in range(world_size)) / world_size).backward()
+    return zero.clip_grad_norm_(0.01).item(), nn.utils.clip_grad_norm_(alone.parameters(), 0.01).item()
+
+
+class Checkpointed(nn.Module):
+    """Two units in one checkpoint, which backward runs again to its end."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return checkpoint(lambda h: self.second(torch.tanh(self.first(h))), x, use_reentrant=False, early_stop=False)
+
+
+def units_inside_a_checkpoint(rank, world_size):
+    torch.manual_seed(0)
+    model = Checkpointed()
+    alone = copy.deepcopy(model)
+    zero = build(3, model)
+    train(zero, rank, range(3))
+    return away(zero, world_size, alone, range(3))
+
+
+def validates_on_rank_0(rank, world_size):
+    zero = build(3, small())
+    if rank == 0:
+        zero(inputs(rank))

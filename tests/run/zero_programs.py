@@ -23,11 +23,10 @@ OURS = {"zero1": Zero1, "zero2": Zero2, "zero3": Zero3}
 
 class Ours:
     def __init__(self, way: str, model: nn.Module, case: Case, **options):
-        if way == "zero3":
-            options |= {"units": case.units(model), "reshard_after_forward": case.reshard_after_forward}
+        options |= {"units": case.units(model), "reshard_after_forward": case.reshard_after_forward} \
+            if way == "zero3" else {"bucket_bytes": case.bucket_bytes}
         groups = case.groups(model) if case.groups else None
-        self.model = OURS[way](model, case.optimizer, groups=groups, bucket_bytes=case.bucket_bytes, **options,
-                               **case.options)
+        self.model = OURS[way](model, case.optimizer, groups=groups, **options, **case.options)
         self.zero_grad, self.step, self.clip = self.model.zero_grad, self.model.step, self.model.clip_grad_norm_
         self.optimizer = self.model.optimizer.torch_optimizer
 

@@ -7,7 +7,7 @@ from helpers.compare.explain_zero import residency_in_words
 from helpers.compare.plots import png, residency_plot
 from helpers.compare.widgets.controls import choice, follow, number, row
 from helpers.run.launch import launch
-from helpers.run.zero_step import watched
+from helpers.run.zero_step import watched_step
 
 STAGES = {"ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
 NUM_LAYERS, WIDTH = 8, 128
@@ -23,7 +23,7 @@ def residency_explorer(stage: int = 2, world_size: int = 4, layers_together: int
     picture, words = widgets.Image(format="png", width=640), widgets.HTML()
 
     def redraw(_=None) -> None:
-        alive, sent = launch(watched, ranks.value, stages.value, together.value, NUM_LAYERS, WIDTH,
+        alive, sent = launch(watched_step, ranks.value, stages.value, together.value, NUM_LAYERS, WIDTH,
                              samples.value).results[0]
         drawn = png(residency_plot({f"{stages.label} on {ranks.value}": alive}, unit="KiB"))
         words.value = residency_in_words(alive, sent, stages.value, ranks.value, NUM_LAYERS * WIDTH**2)
