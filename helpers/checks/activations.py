@@ -22,7 +22,7 @@ class Case:
     """What `kept_bytes` is called with."""
 
     seq: int = 16
-    batch: int = 2
+    batch: int = 3              # not 2: its square would look like a second tensor
     hidden: int = 32
     heads: int = 4
     inner: int = 96
@@ -38,10 +38,10 @@ class Case:
 
 
 FIRST = Case()
-GIVEN_BYTES = 94_720            # that the block as it is given keeps for the first case
+GIVEN_BYTES = 142_080           # that the block as it is given keeps for the first case
 TWO_HEADS, WIDER, HALF = replace(FIRST, heads=2), replace(FIRST, inner=160), replace(FIRST, element_bytes=2)
 OTHERS = (Case(33, 3, 40, 5, 56, 2), Case(7, 1, 64, 8, 300), Case(64, 2, 48, 1, 24))
-ENDLESS = Case(131_072, 1000, 64, 16, 172, 2)           # scores of 550 TB
+ENDLESS = Case(131_072, 1000, 64, 16, 172, 2)           # probabilities of 550 TB
 SMALL_SEQS = 8, 16
 
 
@@ -56,7 +56,8 @@ def check_kept(function: object, block_class: object) -> float:
     if heads or inner:
         whole = failed or "judged once these are right"
     return score([Verdict(1, "attention's probabilities", heads), Verdict(1, "the gated MLP", inner),
-                  Verdict(1, "all of it, in fp32 and in bf16", whole)], "To the byte, without running it.")
+                  Verdict(1, "all of it, in fp32 and in bf16", whole)],
+                 "To the byte. The grader's sizes cannot be run: does yours calculate?")
 
 
 @unseen
@@ -109,13 +110,17 @@ def _wrong_growth(got: dict, right: dict, other: Case) -> str | None:
     if math.isclose(more, expected, rel_tol=1e-9):
         return None
     if other is TWO_HEADS:
+        dropping = "34 and 5 are for a block that drops probabilities, and count an entry of a mask as 1 byte"
         words = {0: "nothing grows with heads", 0.25: "bytes are asked for, not elements",
+                 0.5: "in fp32 an element has 4 bytes, not 2", 1.25: dropping, 2.5: dropping,
                  2: "of the scores before softmax nothing is kept: its backward needs what it gave",
-                 2.5: "the paper's 5 is with dropout on the probabilities; here there is none"}
+                 1 / FIRST.batch: "each of the b sequences has its own", FIRST.batch:
+                     "each of the b sequences has s s of them for a head; no token attends to another sequence"}
         return (f"4 heads instead of 2 make {more:,.0f} bytes more, and the block keeps {expected:,} more: "
                 + words.get(more / expected, f"{more / expected:.3g} times as much"))
     each, rightly = (bytes_more / (64 * FIRST.sb * FIRST.element_bytes) for bytes_more in (more, expected))
-    words = {1: "bytes are asked for, not elements", 2: "that is GELU's MLP; what do silu and the product need?",
+    words = {0: "here the MLP has `inner` units, not 4 h", 1: "bytes are asked for, not elements",
+             2: "that is GELU's MLP; what do silu and the product need?",
              3: "silu keeps what it got, the product both of its factors, down what it got",
              rightly + 3 * FIRST.hidden / FIRST.sb: "parameters are no activations"}
     return (f"a token and a unit of inner count {each:.3g} times element_bytes, and the block keeps {rightly:g} times: "
@@ -130,7 +135,9 @@ def _wrong_whole(case: Case, got: float, right: int) -> str | None:
              -2 * case.sb: "there are two norms, and each keeps two numbers a token",
              -sbh - 2 * case.sb: "there are two norms, and each keeps its input and two numbers a token",
              -sbh: "one tensor of s b h is missing: an input, or the mask of dropout",
-             sbh: "one tensor of s b h is too many: q, k and v have one input, and so have gate and up",
+             **{number * sbh: f"{many} of s b h too many: q, k and v have one input, and so have gate and up"
+                for number, many in ((1, "one tensor"), (2, "two tensors"), (3, "three tensors"))},
+             4 * case.sb * (4 / case.element_bytes - 1): "the norms' statistics have element_bytes here, too",
              -sbh * (1 - 1 / case.element_bytes): "on a CPU an entry of a mask is an element",
              4 * case.hidden**2 + 3 * case.hidden * case.inner: "parameters are no activations",
              right / case.element_bytes: "are elements of 2 bytes counted with 4?",

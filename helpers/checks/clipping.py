@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from helpers.checks.elsewhere import Raised
-from helpers.checks.ranks import on_ranks
+from helpers.checks.ranks import judged_on_ranks, too_little_sent
 from helpers.checks.sharded_adam import OWN_ZERO
 from helpers.checks.verdict import Verdict, first_wrong, is_number, plain, score, shown, unseen
 from helpers.run.collectives import Chunks
@@ -16,6 +15,7 @@ from helpers.run.launch import Run
 from helpers.run.meters import wire
 
 CLOSE = 1e-5
+MOST_LISTED = 8                 # numbers of a gradient, in a message
 MOST_BYTES = 2000               # sent: a number or two, with headers
 
 
@@ -35,19 +35,18 @@ class Gradients:
 
 
 BINDING = Gradients(((3.0, 0.0, 0.0, 4.0, 0.0), (0.0, 12.0)), ((84.0,),), 17.0)        # 5, 13, 85
-PLAIN = Gradients(((1.0, 2.0, 2.0, 0.0, 0.0, 4.0, 4.0, 2.0),), (), 1.0)
-LOOSE = Gradients(((0.3, 0.4, 0.0, 0.0, 0.0),), ((0.1, 0.2),), 10.0)
+PLAIN = Gradients(((3.0, 4.0),), (), 1.0)                       # two ranks have nothing
+LOOSE = Gradients(((0.003,) * 10_001,), ((0.1, 0.2),), 10.0)    # so many that nobody sends them all unseen
 OTHERS = (Gradients(((0.0,), (7.0, 24.0, 0.0)), ((60.0, 0.0), (0.0,)), 13.0, 3),
           Gradients(((6.0, 8.0),), ((1e-3,),), 5.0, 2), Gradients((), ((3.0, 4.0),), 1.0, 3),
-          Gradients(((0.0,) * 6,), ((0.0,),), 1.0, 2), Gradients(((8.0, 15.0),), ((0.5,),), 2.0, 1))
+          Gradients(((0.0,) * 6,), ((0.0,),), 1.0, 2), Gradients(((8.0, 15.0),), ((0.5,),), 20.0, 1))
 
 
 def check_clip(function: object) -> float:
     """3 points: the global norm, scaled as torch scales, one small message."""
-    runs = _runs(function, (PLAIN, BINDING, LOOSE))
-    norm, scaled, cost = (first_wrong(look(run, case) for case, run in runs.items())
-                          for look in (_not_norm, _not_scaled, _cost))
+    runs, norm = judged_on_ranks(_clip, function, (PLAIN, BINDING, LOOSE), OWN_ZERO, _not_norm)
     later = norm and "judged once the norm is right"
+    scaled, cost = (first_wrong(look(run, case) for case, run in runs.items()) for look in (_not_scaled, _cost))
     return score([Verdict(1, "the norm of the whole gradient", norm),
                   Verdict(1, "scaled where it is above the limit", later or scaled),
                   Verdict(1, "one number travels", later or cost)], "One norm, and all ranks know it.")
@@ -56,35 +55,23 @@ def check_clip(function: object) -> float:
 @unseen
 def check_clip_unseen(function: object) -> float:
     """1 point: other gradients and numbers of ranks, also all zero, or none sharded."""
-    runs = _runs(function, OTHERS)
-    wrong = first_wrong(look(run, case) for case, run in runs.items() for look in (_not_norm, _not_scaled, _cost))
+    _, wrong = judged_on_ranks(_clip, function, OTHERS, OWN_ZERO,
+                               lambda run, case: _not_norm(run, case) or _not_scaled(run, case) or _cost(run, case))
     return score([Verdict(1, "other gradients and numbers of ranks", wrong)], "It holds anywhere.")
-
-
-def _runs(function: object, cases: tuple[Gradients, ...]) -> dict[Gradients, Run | Raised]:
-    """Until one fails: one deadline is long enough."""
-    runs = {}
-    for case in cases:
-        runs[case] = on_ranks(_clip, function, case, case.world_size, OWN_ZERO)
-        if isinstance(runs[case], Raised):
-            break
-    return runs
 
 
 def _clip(function, rank: int, world_size: int, case: Gradients) -> tuple[object, list[list[float]], int]:
     """What it returned, in plain numbers; all gradients afterwards; bytes sent."""
     sharded = [Chunks(torch.tensor(g), world_size)[rank].clone() for g in case.sharded]
-    replicated = [torch.tensor(g) for g in case.replicated]
+    replicated = [torch.tensor(g)[:, None] for g in case.replicated]
     kept = [*sharded, *replicated]
     with wire() as sent:
         returned = function(list(sharded), list(replicated), case.max_norm)
     returned = returned.item() if isinstance(returned, Tensor) and returned.numel() == 1 else plain(returned)
-    return (returned if is_number(returned) else shown(returned)), [g.tolist() for g in kept], sent.sent
+    return (returned if is_number(returned) else shown(returned)), [g.reshape(-1).tolist() for g in kept], sent.sent
 
 
-def _not_norm(run: Run | Raised, case: Gradients) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
+def _not_norm(run: Run, case: Gradients) -> str | None:
     right, n = case.norm(), case.world_size
     for rank, (norm, _, _) in enumerate(run.results):
         if not is_number(norm):
@@ -97,7 +84,7 @@ def _not_norm(run: Run | Raised, case: Gradients) -> str | None:
                      ": that is the square": right**2}
             words = next((words for words, value in known.items() if math.isclose(norm, value, rel_tol=CLOSE)), "")
             return f"{_said(case)}: rank {rank} of {n} returned {norm:.7g}, expected {right:.7g}{words}"
-    return None
+    return too_little_sent(run, 8 * (n > 1 and bool(case.sharded)))
 
 
 def _own(case: Gradients, rank: int, kinds: tuple[int, int] = (1, 1)) -> float:
@@ -107,9 +94,7 @@ def _own(case: Gradients, rank: int, kinds: tuple[int, int] = (1, 1)) -> float:
     return math.sqrt(squares + kinds[1] * sum(v * v for g in case.replicated for v in g))
 
 
-def _not_scaled(run: Run | Raised, case: Gradients) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
+def _not_scaled(run: Run, case: Gradients) -> str | None:
     factor = min(1.0, case.max_norm / (case.norm() + 1e-6))
     for rank, (_, after, _) in enumerate(run.results):
         before = [*(Chunks(torch.tensor(g), case.world_size)[rank].tolist() for g in case.sharded),
@@ -124,6 +109,8 @@ def _not_scaled(run: Run | Raised, case: Gradients) -> str | None:
 
 
 def _why(got: float, value: float, case: Gradients, factor: float) -> str:
+    if math.isnan(got):
+        return ": is something divided by a norm of 0?"
     if math.isclose(got, value):
         return ": it is as it was. Is it changed in place?"
     if factor == 1:
@@ -131,9 +118,7 @@ def _why(got: float, value: float, case: Gradients, factor: float) -> str:
     return ": it is scaled twice" if math.isclose(got, value * factor**2, rel_tol=1e-3) else ""
 
 
-def _cost(run: Run | Raised, case: Gradients) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
+def _cost(run: Run, case: Gradients) -> str | None:
     calls = [span.kind for span in run.trace if span.rank == 0]
     if case.world_size > 1 and len(calls) > 1:
         return f"{len(calls)} calls of torch.distributed ({', '.join(calls[:3])}); one is enough"
@@ -146,4 +131,5 @@ def _said(case: Gradients) -> str:
 
 
 def _listed(gradients: tuple[tuple[float, ...], ...]) -> str:
-    return " ".join("[" + ", ".join(f"{v:g}" for v in g) + "]" for g in gradients) or "none"
+    return " ".join("[" + ", ".join(f"{v:g}" for v in g[:MOST_LISTED]) + (", ...]" if len(g) > MOST_LISTED else "]")
+                    for g in gradients) or "none"

@@ -20,32 +20,50 @@ Numbers = tuple[int, int, int]          # bytes that blocks keep, bytes in all, 
 
 def check_gpt(predicted_bytes: object, predicted_flops: object, measured: object) -> float:
     """3 points: bytes that the blocks keep, FLOPs that are run again, and both measured."""
-    block, shape = Block(SEQ, BATCH, HIDDEN, HEADS, 4, dropout=False), Shape(1, HIDDEN, SEQ)
+    return score([_bytes_verdict(predicted_bytes), _flops_verdict(predicted_flops),
+                  Verdict(1, "both measured", _not_measured(measured))], "Foretold, and so it was.")
+
+
+def _bytes_verdict(predicted: object) -> Verdict:
+    block, sbh = Block(SEQ, BATCH, HIDDEN, HEADS, 4, dropout=False), SEQ * BATCH * HIDDEN
     none, selective, full = (block_bytes(block, recompute=how) for how in RECOMPUTES)
-    kept = FULL * full + SELECTIVE * selective
-    core, forward = (recomputed_flops(shape, BATCH, how) for how in ("selective", "full"))
+    kept, papers = FULL * full + SELECTIVE * selective, (FULL * 2 + SELECTIVE * 34) * sbh
+    return number_verdict(1, "bytes predicted", predicted, kept, {
+        "is without recomputation": LAYERS * none,
+        "has the probabilities, which selective recomputation drops": FULL * full + SELECTIVE * none,
+        "would be right if all blocks recomputed selectively": LAYERS * selective,
+        "would be right if all blocks recomputed in full": LAYERS * full,
+        "would be right if four blocks recomputed in full and two selectively": SELECTIVE * full + FULL * selective,
+        "leaves out the blocks that recompute in full: each keeps its input": SELECTIVE * selective,
+        "is in bf16; here all is fp32": kept / 2,
+        "is twice as much: 2 and 32 are bytes with 2 bytes an element; elements are 1 and 16": 2 * kept,
+        "is in elements; bytes are asked for": kept / 4,
+        "is with the paper's 2 and 34: those are bytes in bf16, with masks of dropout": papers,
+        "is with the paper's 2 and 34 for bf16 doubled, and in 34 are masks of dropout": 2 * papers,
+        "has the paper's 2 and 34 for elements: those are bytes in bf16, with masks of dropout": 4 * papers,
+        "is with 65 tokens a sequence; the last one is a target only": kept * (SEQ + 1) / SEQ,
+        "has masks of dropout; here there is none": FULL * full + SELECTIVE * block_bytes(
+            Block(SEQ, BATCH, HIDDEN, HEADS, 4), recompute="selective")})
+
+
+def _flops_verdict(predicted: object) -> Verdict:
+    (core, forward), longer = ([recomputed_flops(Shape(1, HIDDEN, seq), BATCH, how) for how in RECOMPUTES[1:]]
+                               for seq in (SEQ, SEQ + 1))
     again = FULL * forward + SELECTIVE * core
-    return score([
-        number_verdict(1, "bytes predicted", predicted_bytes, kept, {
-            "is without recomputation": LAYERS * none,
-            "has the probabilities, which selective recomputation drops": FULL * full + SELECTIVE * none,
-            "would be right if all blocks recomputed selectively": LAYERS * selective,
-            "would be right if all blocks recomputed in full": LAYERS * full,
-            "leaves out the blocks that recompute in full: each keeps its input": SELECTIVE * selective,
-            "is in bf16; here all is fp32": kept / 2,
-            "is in elements; bytes are asked for": kept / 4,
-            "has masks of dropout; here there is none": FULL * full + SELECTIVE * block_bytes(
-                Block(SEQ, BATCH, HIDDEN, HEADS, 4), recompute="selective")}),
-        number_verdict(1, "FLOPs predicted", predicted_flops, again, {
-            "is for the blocks that recompute in full alone": FULL * forward,
-            "is for the selective ones alone": SELECTIVE * core,
-            "would be right if all blocks recomputed in full": LAYERS * forward,
-            "would be right if all blocks recomputed selectively": LAYERS * core,
-            "is with the paper's equation 8, which counts three times what runs": FULL * forward + 3 * SELECTIVE * core,
-            "leaves attention's core out where the whole block runs again": again - FULL * core,
-            "is one product where attention has two": again - SELECTIVE * core / 2,
-            "is in multiplications; each counts with its addition, 2 FLOPs": again / 2}),
-        Verdict(1, "both measured", _not_measured(measured))], "Foretold, and so it was.")
+    return number_verdict(1, "FLOPs predicted", predicted, again, {
+        "is for the blocks that recompute in full alone": FULL * forward,
+        "is for the selective ones alone": SELECTIVE * core,
+        "would be right if all blocks recomputed in full": LAYERS * forward,
+        "would be right if all blocks recomputed selectively": LAYERS * core,
+        "would be right if four blocks recomputed in full and two selectively": SELECTIVE * forward + FULL * core,
+        "is with the paper's equation 8, which counts three times what runs": FULL * forward + 3 * SELECTIVE * core,
+        "is three times as much: only forward runs again, and once": 3 * again,
+        "leaves attention's core out where the whole block runs again": again - FULL * core,
+        "is one product where attention has two": again - SELECTIVE * core / 2,
+        "is with 65 tokens a sequence; the last one is a target only": SELECTIVE * longer[0] + FULL * longer[1],
+        "leaves out the last product of each, as early_stop does; here recomputation runs to the end":
+            again - FULL * (forward - core) / 3 - SELECTIVE * core / 2,
+        "is in multiplications; each counts with its addition, 2 FLOPs": again / 2})
 
 
 @cache

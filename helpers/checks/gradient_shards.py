@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from helpers.checks.elsewhere import Raised
-from helpers.checks.ranks import on_ranks
+from helpers.checks.alive import settled
+from helpers.checks.ranks import judged_on_ranks, too_little_sent
 from helpers.checks.sharded_adam import OWN_ZERO
-from helpers.checks.verdict import Verdict, first_wrong, score, unseen
+from helpers.checks.verdict import Verdict, first_wrong, score, shown, unseen
 from helpers.predict.comm import bytes_sent
 from helpers.run.collectives import Chunks
 from helpers.run.launch import Run
@@ -40,19 +40,34 @@ class Model:
     def num_elements(self) -> int:
         return sum(map(math.prod, self.shapes))
 
+    @property
+    def largest(self) -> int:
+        """Elements of the largest bucket."""
+        return max(sum(math.prod(self.shapes[k]) for k in bucket) for bucket in self.buckets)
+
+    @property
+    def all_shards(self) -> int:
+        """Elements of a rank's shards."""
+        return -(-self.num_elements // self.world_size) + len(self.buckets)
+
+    @property
+    def most_bytes(self) -> float:
+        """That may be alive after a hook: all shards, and a bucket that is on its way, beside the one that fills."""
+        return 4 * (2 * self.largest + 1.2 * self.all_shards) + SOME_BYTES
+
 
 PLAIN = Model(((3,), (2, 4), (5,), (4, 3)), ((3,), (2, 1), (0,)))
-LARGE = Model(((100, 101),) * 6, ((5, 4), (3, 2), (1, 0)))
+LARGE = Model(((100, 101),) * 12, ((11, 10), (9, 8), (7, 6), (5, 4), (3, 2), (1, 0)))
 OTHERS = (Model(((2, 2), (3,), (1,), (4,)), ((3, 2), (1,), (0,)), 3), Model(((3, 3), (2,)), ((1, 0),), 2),
           Model(((4,), (2,)), ((1,), (0,)), 1), Model(((50, 50),) * 4, ((3,), (2,), (1,), (0,)), 3))
 
 
 def check_hook(function: object) -> float:
     """4 points: shards of the mean, which add up; buckets freed one after another; bytes of a reduce_scatter."""
-    runs = _runs(function, (PLAIN, LARGE))
-    first, second, alive, sent = (first_wrong(look(run, model) for model, run in runs.items())
-                                  for look in (_first, _second, _alive, _sent))
+    runs, first = judged_on_ranks(_backward, function, (PLAIN, LARGE), OWN_ZERO, _first)
     later = first and "judged once the shards are right"
+    second, alive, sent = (first_wrong(look(run, model) for model, run in runs.items())
+                           for look in (_second, _alive, _sent))
     return score([Verdict(1, "shards of the mean", first), Verdict(1, "a second backward adds", later or second),
                   Verdict(1, "one bucket alive at a time", later or alive),
                   Verdict(1, "a reduce_scatter's bytes", later or sent)], "Gone before the next bucket comes.")
@@ -61,19 +76,10 @@ def check_hook(function: object) -> float:
 @unseen
 def check_hook_unseen(function: object) -> float:
     """1 point: other shapes, buckets and numbers of ranks."""
-    runs = _runs(function, OTHERS)
-    wrong = first_wrong(look(run, model) for model, run in runs.items() for look in (_first, _second, _alive, _sent))
+    looks = _first, _second, _alive, _sent
+    _, wrong = judged_on_ranks(_backward, function, OTHERS, OWN_ZERO,
+                               lambda run, model: first_wrong(look(run, model) for look in looks))
     return score([Verdict(1, "other shapes, buckets, numbers of ranks", wrong)], "It holds anywhere.")
-
-
-def _runs(function: object, models: tuple[Model, ...]) -> dict[Model, Run | Raised]:
-    """Until one fails: one deadline is long enough."""
-    runs = {}
-    for model in models:
-        runs[model] = on_ranks(_backward, function, model, model.world_size, OWN_ZERO)
-        if isinstance(runs[model], Raised):
-            break
-    return runs
 
 
 @dataclass
@@ -83,7 +89,7 @@ class Seen:
     shards: list[dict[int, list[float] | str]]
     left: list[list[int]]
     together: tuple[int, ...]           # buckets that were alive at once
-    grown: int                          # bytes by which live tensors grew at the worst, without the shards
+    grown: int                          # bytes by which live tensors grew at the worst, shards included
     sent: int
 
 
@@ -91,53 +97,59 @@ def _backward(function, rank: int, world_size: int, model: Model) -> Seen:
     parameters = [nn.Parameter(torch.zeros(shape)) for shape in model.shapes]
     numbers = {parameter: k for k, parameter in enumerate(parameters)}
     bucket_of = {parameters[k]: number for number, bucket in enumerate(model.buckets) for k in bucket}
-    returned = function([[parameters[k] for k in bucket] for bucket in model.buckets])
     seen, before = Seen([], [], (), 0, 0), live_tensor_bytes()
+    returned = function([[parameters[k] for k in bucket] for bucket in model.buckets])
 
     def look(_) -> None:
         together = {bucket_of[p] for p in parameters if p.grad is not None}
         seen.together = max(seen.together, tuple(sorted(together)), key=len)
-        seen.grown = max(seen.grown, live_tensor_bytes() - before)
+        if seen.grown <= model.most_bytes:                          # else it is known already
+            seen.grown = max(seen.grown, settled(lambda: live_tensor_bytes() - before, model.most_bytes))
 
     for parameter in parameters:                # called after the learner's own hooks
         parameter.register_post_accumulate_grad_hook(look)
     for _ in range(NUM_BACKWARDS):
         with wire() as sent:
             sum((k + 1) * 10.0**rank * parameter.sum() for parameter, k in numbers.items()).backward()
-        shards = returned if isinstance(returned, dict) else {}
-        seen.shards.append({number: _plain(shards.get(number)) for number in range(len(model.buckets))})
+        seen.shards.append({number: _plain(returned, number) for number in range(len(model.buckets))})
         seen.left.append([k for parameter, k in numbers.items() if parameter.grad is not None])
         seen.sent = sent.sent
     return seen
 
 
-def _plain(shard: object) -> list[float] | str:
+def _plain(shards: object, number: int) -> list[float] | str:
+    """A shard in plain numbers, or what there is instead of it."""
+    if not isinstance(shards, dict):
+        return f"not there, since no dict was returned, but {shown(shards)}"
+    if number not in shards:
+        return f"not there, only {shown([*shards])} (is it the dict that the hooks fill, by number?)"
+    shard = shards[number]
     if not isinstance(shard, torch.Tensor):
-        return "no tensor"
+        return f"no tensor, but a {type(shard).__name__}"
     return shard.tolist() if shard.ndim == 1 else f"a tensor of shape {list(shard.shape)}"
 
 
-def _first(run: Run | Raised, model: Model) -> str | None:
-    return run.words if isinstance(run, Raised) else _wrong_shards(run, model, 0)
+def _first(run: Run, model: Model) -> str | None:
+    return _wrong_shards(run, model, 0) or too_little_sent(run, NUM_BACKWARDS * _least(model))
 
 
-def _second(run: Run | Raised, model: Model) -> str | None:
-    return run.words if isinstance(run, Raised) else _wrong_shards(run, model, 1)
+def _second(run: Run, model: Model) -> str | None:
+    return _wrong_shards(run, model, 1)
 
 
 def _wrong_shards(run: Run, model: Model, backward: int) -> str | None:
     total, n = sum(10.0**rank for rank in range(model.world_size)), model.world_size
     for rank, seen in enumerate(run.results):
-        if seen.left[backward]:
-            return f"after backward, parameter {seen.left[backward][0]} on rank {rank} still has a gradient"
         for number, bucket in enumerate(model.buckets):
             owners = Chunks(torch.tensor(model.elements(bucket)), n)[rank].tolist()
             right = [(backward + 1) * (k + 1) * total / n for k in owners]
             got = seen.shards[backward][number]
             if isinstance(got, str):
-                return f"shards[{number}] on rank {rank} is {got}, expected one of {len(right)} elements"
+                return f"shards[{number}] on rank {rank} is {got}. A flat tensor of {len(right)} elements is asked for"
+            if left := seen.left[backward]:
+                return f"after backward, parameter {left[0]} on rank {rank} has a gradient: set it to None"
             if len(got) != len(right):
-                return f"shards[{number}] on rank {rank} has {len(got)} elements, expected {len(right)}"
+                return f"shards[{number}] on rank {rank} has {len(got)} of {len(right)} elements"
             for one, expected, k in zip(got, right, owners, strict=True):
                 if not abs(one - expected) <= 1e-5 * expected:
                     return (f"shards[{number}] of rank {rank}, in backward {backward + 1}: {one:.10g}, expected "
@@ -155,29 +167,27 @@ def _why(got: float, expected: float, n: int, backward: int, own: float) -> str:
     return next((words for words, value in known.items() if abs(got - value) <= 1e-5 * value), "")
 
 
-def _alive(run: Run | Raised, model: Model) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
-    largest = max(sum(math.prod(model.shapes[k]) for k in bucket) for bucket in model.buckets)
-    shards = -(-model.num_elements // model.world_size) + len(model.buckets)
-    most = 4 * (2 * largest + 1.2 * shards) + SOME_BYTES
+def _alive(run: Run, model: Model) -> str | None:
     for rank, seen in enumerate(run.results):
         if len(seen.together) > 1:
             return f"on rank {rank}, gradients of buckets {_listed(seen.together)} were alive at the same time"
-        if seen.grown > most:
+        if seen.grown > model.most_bytes:
             return (f"on rank {rank}, {seen.grown / 4:,.0f} elements were alive in backward; the largest bucket has "
-                    f"{largest:,}, all shards {shards:,}. Is a view of a bucket kept?")
+                    f"{model.largest:,}, all shards {model.all_shards:,}. Is a view of a bucket kept, or are buckets?")
     return None
 
 
-def _sent(run: Run | Raised, model: Model) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
-    least = bytes_sent("reduce_scatter", 4 * model.num_elements, model.world_size)
-    sent = max(seen.sent for seen in run.results)
+def _least(model: Model) -> float:
+    """Bytes that a rank must send in a backward."""
+    return bytes_sent("reduce_scatter", 4 * model.num_elements, model.world_size)
+
+
+def _sent(run: Run, model: Model) -> str | None:
+    least, sent = _least(model), max(seen.sent for seen in run.results)
     if least < SOME_BYTES or sent <= 1.05 * least:
         return None
-    hint = ": that is an all_reduce's" if sent <= 2.1 * least else ""
+    an_all_reduce = abs(sent - 2 * least) <= 0.1 * least
+    hint = ": as much as an all_reduce, which gloo's reduce_scatter is, too" if an_all_reduce else ""
     return f"a rank sends {sent:,} bytes in a backward, expected {least:,.0f} and some headers{hint}"
 
 

@@ -48,7 +48,11 @@ def check_leak(leaky: object, line: object, bytes_a_step: object, mended: object
             "leaves out the difference, which its square keeps": 4 * HELD_OUT * sum(WIDTHS[:-1]),
             "is for the 64 samples of a training batch": 4 * 64 * sum(WIDTHS),
             "is in elements; bytes are asked for": HELD_OUT * sum(WIDTHS),
-            "is what several steps leave behind": 4 * STEP_BYTES}),
+            "is in MB; bytes are asked for": STEP_BYTES / 1e6,
+            "is in MiB; bytes are asked for": STEP_BYTES / 2**20,
+            **{f"is what {number} steps leave behind; one is asked for": number * STEP_BYTES
+               for number in range(2, NUM_STEPS)},
+            f"is what all {NUM_STEPS} steps leave behind; one is asked for": NUM_STEPS * STEP_BYTES}),
         Verdict(1, "mended: the same losses", wrong),
         Verdict(1, "mended: nothing is left behind", "judged once the losses are right" if wrong else _grows(cured))],
         "Each step forgets what it no longer needs.")

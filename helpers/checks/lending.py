@@ -10,15 +10,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from helpers.checks.elsewhere import Raised
-from helpers.checks.ranks import on_ranks
+from helpers.checks.alive import Alive
+from helpers.checks.ranks import judged_on_ranks, too_little_sent
 from helpers.checks.sharded_adam import OWN_ZERO
-from helpers.checks.verdict import Verdict, first_wrong, score, unseen
+from helpers.checks.verdict import Verdict, first_wrong, score, shown, unseen
 from helpers.predict.comm import step_elements_sent
 from helpers.run.collectives import Chunks
 from helpers.run.launch import Run
 from helpers.run.meters import wire
-from helpers.run.residency import residency
 
 SOME_BYTES = 40_000             # sent: so many that the headers of messages hardly count
 FULL_LAYERS = 3                 # that may be alive at once, of parameters and gradients together
@@ -40,27 +39,41 @@ class Model:
     def num_params(self) -> int:
         return sum(map(math.prod, self.shapes))
 
+    @property
+    def largest(self) -> int:
+        return max(map(math.prod, self.shapes))
+
+    @property
+    def others(self) -> float:
+        """Elements that may be alive besides full layers: shards of gradients, parts of messages, activations."""
+        n = self.world_size
+        return self.num_params / n + 2 * self.largest / n + 4 * self.num_samples * sum(self.widths) + 2000
+
+    @property
+    def most_bytes(self) -> float:
+        return 4 * (FULL_LAYERS * self.largest + self.others)
+
     def weights(self) -> list[Tensor]:
         generator = torch.Generator().manual_seed(3)
         return [torch.randint(-1, 2, shape, generator=generator).float() for shape in self.shapes]
 
     def sample(self, rank: int) -> tuple[Tensor, Tensor]:
-        """x [B, widths[0]], and the gradient of the loss with respect to y [B, widths[-1]], before it knows y."""
+        """x [B, widths[0]] and t [B, widths[-1]]: the loss has the gradient y + t with respect to y."""
         generator = torch.Generator().manual_seed(50 + rank)
         return tuple(torch.randint(-2, 3, (self.num_samples, width), generator=generator).float()
                      for width in (self.widths[0], self.widths[-1]))
 
 
 PLAIN, LARGE = Model((3, 5, 2, 4)), Model((128,) * 9)
-OTHERS = (Model((2, 3), 1, 3), Model((4, 1, 4, 1), 3, 2), Model((5, 3), 2, 1), Model((100, 90, 110, 100, 90), 2, 3))
+OTHERS = (Model((2, 3), 1, 3), Model((4, 1, 4, 1), 3, 2), Model((5, 3), 2, 1),
+          Model((100, 90, 110, 100, 90, 110, 100), 2, 3))
 
 
 def check_lending(function: object) -> float:
     """4 points: gradients as autograd has them, little alive at once, bytes of stage 3."""
-    runs = _runs(function, (PLAIN, LARGE))
-    wrong, alive, sent = (first_wrong(look(run, model) for model, run in runs.items())
-                          for look in (_unlike, _alive, _sent))
+    runs, wrong = judged_on_ranks(_step, function, (PLAIN, LARGE), OWN_ZERO, _unlike)
     later = wrong and "judged once the gradients are right"
+    alive, sent = (first_wrong(look(run, model) for model, run in runs.items()) for look in (_alive, _sent))
     return score([Verdict(2, "shards of the mean gradient", wrong), Verdict(1, "a layer at a time", later or alive),
                   Verdict(1, "gathered twice, reduced once", later or sent)], "Lent, used, given back.")
 
@@ -68,60 +81,71 @@ def check_lending(function: object) -> float:
 @unseen
 def check_lending_unseen(function: object) -> float:
     """1 point: other widths, samples and numbers of ranks."""
-    runs = _runs(function, OTHERS)
-    wrong = first_wrong(look(run, model) for model, run in runs.items() for look in (_unlike, _alive, _sent))
+    _, wrong = judged_on_ranks(_step, function, OTHERS, OWN_ZERO,
+                               lambda run, model: _unlike(run, model) or _alive(run, model) or _sent(run, model))
     return score([Verdict(1, "other widths and numbers of ranks", wrong)], "It holds anywhere.")
 
 
-def _runs(function: object, models: tuple[Model, ...]) -> dict[Model, Run | Raised]:
-    """Until one fails: one deadline is long enough."""
-    runs = {}
-    for model in models:
-        runs[model] = on_ranks(_step, function, model, model.world_size, OWN_ZERO)
-        if isinstance(runs[model], Raised):
-            break
-    return runs
+@dataclass
+class Seen:
+    """What one rank returned, what of its arguments was changed, the most that was alive, and what it sent."""
+
+    returned: list | str
+    changed: str | None
+    peak: int
+    sent: int
 
 
-def _step(function, rank: int, world_size: int, model: Model) -> tuple[list, int, int]:
-    """What came back, in plain numbers; the most that was alive; bytes sent."""
+def _step(function, rank: int, world_size: int, model: Model) -> Seen:
     shards = [Chunks(weight.reshape(-1), world_size)[rank].clone() for weight in model.weights()]
-    x, upstream = model.sample(rank)
-    with residency({}) as alive, wire() as sent:
-        returned = function(list(zip(shards, model.shapes, strict=True)), x, lambda y: upstream + 0 * y)
-    each = returned if isinstance(returned, (list, tuple)) else []
-    plain = [gradient.detach().tolist() if isinstance(gradient, Tensor) else None for gradient in each]
-    return plain, alive.peak_bytes, sent.sent
+    x, t = model.sample(rank)
+    before = [one.clone() for one in (*shards, x)]
+    with wire() as sent, Alive((*shards, x, t), model.most_bytes) as alive:
+        returned = function(list(zip(shards, model.shapes, strict=True)), x, lambda y: y + t)
+    changed = next((number for number, pair in enumerate(zip((*shards, x), before, strict=True))
+                    if not torch.equal(*pair)), None)
+    plain = [_plain(one) for one in returned] if isinstance(returned, (list, tuple)) else shown(returned)
+    name = "x" if changed == len(shards) else f"the shard of layer {changed}"
+    return Seen(plain, None if changed is None else name, alive.peak, sent.sent)
+
+
+def _plain(gradient: object) -> list[float] | str:
+    """Its numbers, or what it is instead of a flat tensor."""
+    if not isinstance(gradient, Tensor):
+        return shown(gradient)
+    return gradient.tolist() if gradient.ndim == 1 else f"one of shape {list(gradient.shape)}"
 
 
 def _expected(model: Model, ranks: list[int]) -> list[list[float]]:
     """Flat gradients of the mean over `ranks`, by autograd."""
     weights = [weight.requires_grad_() for weight in model.weights()]
-    for rank in ranks:
-        y, upstream = model.sample(rank)
-        for weight in weights:
-            y = y @ weight.T
-        y.backward(upstream / len(ranks))
+    with torch.enable_grad():
+        for rank in ranks:
+            y, t = model.sample(rank)
+            for weight in weights:
+                y = y @ weight.T
+            y.backward((y.detach() + t) / len(ranks))
     return [weight.grad.reshape(-1).tolist() for weight in weights]
 
 
-def _unlike(run: Run | Raised, model: Model) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
-    n = model.world_size
-    right = _expected(model, list(range(n)))
-    for rank, (returned, _, _) in enumerate(run.results):
-        if len(returned) != len(right):
-            return f"rank {rank} returned {len(returned)} gradients, expected a list of {len(right)}, one a layer"
-        for layer, (got, flat) in enumerate(zip(returned, right, strict=True)):
+def _unlike(run: Run, model: Model) -> str | None:
+    n, right = model.world_size, _expected(model, list(range(model.world_size)))
+    for rank, seen in enumerate(run.results):
+        if isinstance(seen.returned, str) or len(seen.returned) != len(right):
+            what = seen.returned if isinstance(seen.returned, str) else f"{len(seen.returned)}"
+            return f"rank {rank} returned {what}; a list of {len(right)} is asked for, a gradient for each layer"
+        for layer, (got, flat) in enumerate(zip(seen.returned, right, strict=True)):
             expected = Chunks(torch.tensor(flat), n)[rank].tolist()
             where = f"layer {layer} of {list(model.shapes[layer])} on rank {rank} of {n}"
-            if not isinstance(got, list) or len(got) != len(expected) or any(isinstance(v, list) for v in got):
-                return f"{where}: a flat tensor of {len(expected)} elements is expected, this rank's chunk"
+            if isinstance(got, str) or len(got) != len(expected):
+                what = got if isinstance(got, str) else f"one of {len(got)} elements"
+                return f"{where}: a flat tensor of {len(expected)} elements is asked for, its chunk, not {what}"
             if (place := _first_apart(got, expected)) is not None:
                 return (f"{where}: element {place} is {got[place]:g}, expected {expected[place]:g}"
                         + _why(got, layer, model, rank))
-    return None
+        if seen.changed:
+            return f"{seen.changed} on rank {rank} was changed; step reads its arguments only"
+    return too_little_sent(run, _least(model) * 2 / 3)      # of layers that are kept, less is sent
 
 
 def _why(got: list[float], layer: int, model: Model, rank: int) -> str:
@@ -146,25 +170,25 @@ def _first_apart(got: list[float], expected: list[float]) -> int | None:
                  if not abs(one - other) <= close), None)
 
 
-def _alive(run: Run | Raised, model: Model) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
-    largest, n = max(map(math.prod, model.shapes)), model.world_size
-    others = model.num_params / n + 2 * largest / n + 4 * model.num_samples * sum(model.widths) + 2000
-    peak = max(peak for _, peak, _ in run.results)
-    if peak <= 4 * (FULL_LAYERS * largest + others):
+def _alive(run: Run, model: Model) -> str | None:
+    peak = max(seen.peak for seen in run.results)
+    if peak <= model.most_bytes:
         return None
-    return (f"with {len(model.shapes)} layers of {largest:,} elements on {n} ranks, "
-            f"{(peak / 4 - others) / largest:.1f} full layers were alive at once, besides shards and activations; "
-            f"{FULL_LAYERS} are allowed")
+    return (f"with {len(model.shapes)} layers of {model.largest:,} elements on {model.world_size} ranks, "
+            f"{(peak / 4 - model.others) / model.largest:.1f} full layers were alive at once, besides shards and "
+            f"activations; {FULL_LAYERS} are allowed. Is a matrix kept, or a view of a whole gradient?")
 
 
-def _sent(run: Run | Raised, model: Model) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
-    least = 4 * step_elements_sent(model.num_params, 3, model.world_size)
-    sent = max(sent for _, _, sent in run.results)
+def _least(model: Model) -> float:
+    """Bytes that a rank must send."""
+    return 4 * step_elements_sent(model.num_params, 3, model.world_size)
+
+
+def _sent(run: Run, model: Model) -> str | None:
+    least, sent = _least(model), max(seen.sent for seen in run.results)
     if least < SOME_BYTES or sent <= 1.06 * least:
         return None
+    an_all_reduce = abs(sent - 4 / 3 * least) <= 0.06 * least
+    hint = ". It is as much as with an all_reduce, which gloo's reduce_scatter is, too" if an_all_reduce else ""
     return (f"a rank sends {sent:,} bytes for {model.num_params:,} parameters on {model.world_size} ranks, expected "
-            f"{least:,.0f} and some headers: two all_gathers and one reduce_scatter")
+            f"{least:,.0f} and some headers: two all_gathers and one reduce_scatter{hint}")

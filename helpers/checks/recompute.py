@@ -5,7 +5,6 @@ autograd's bytes are counted.
 """
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict, dataclass
 from functools import cache
 
@@ -35,16 +34,18 @@ class Model:
     share: float = 1.0
 
     def costs(self, dropout: bool = False, element_bytes: int = 2, selective: int = 1, full: int = 1,
-              inputs: bool = True) -> list[tuple[float, float]]:
+              squares: int = 1, inputs: bool = True) -> list[tuple[float, float]]:
         """Bytes kept and FLOPs run again of a block, for each way to recompute.
 
         selective, full         how often attention's core counts as run again
+        squares                 how many tensors of the probabilities' size attention keeps
         inputs                  whether a block that recomputes in full keeps its input
         """
         block = Block(self.seq, self.batch, self.hidden, self.heads, element_bytes, dropout)
         kept = [block_bytes(block, recompute=how) for how in RECOMPUTES]
         core, forward = (recomputed_flops(Shape(1, self.hidden, self.seq), self.batch, how) for how in RECOMPUTES[1:])
-        return [(kept[0], 0), (kept[1], selective * core), (kept[2] * inputs, forward + (full - 1) * core)]
+        return [(kept[0] + (squares - 1) * (kept[0] - kept[1]), 0), (kept[1], selective * core),
+                (kept[2] * inputs, forward + (full - 1) * core)]
 
     @property
     def budget_bytes(self) -> int:
@@ -98,12 +99,18 @@ def _wrongs(function: object, models: tuple[Model, ...]) -> dict[Model, str | No
 
 
 @cache
-def _best(model: Model, **counted) -> tuple[float, Split] | None:
-    """Fewest FLOPs, and a split that has them; every split is tried.  None if none fits."""
+def _best(model: Model, spare: str = "", **counted) -> tuple[float, Split] | None:
+    """Fewest FLOPs, and a split that has them; every split is tried.  None if none fits and leaves `spare` free."""
     kept, again = zip(*model.costs(**counted), strict=True)
     splits = ((n, m, model.layers - n - m) for n in range(model.layers + 1) for m in range(model.layers + 1 - n))
-    return min(((_sum(split, again), split) for split in splits if _sum(split, kept) <= model.budget_bytes),
-               default=None)
+    return min(((_sum(split, again), split) for split in splits if _fits(model, split, kept, spare)), default=None)
+
+
+def _fits(model: Model, split: Split, kept: tuple[float, ...], spare: str) -> bool:
+    """Besides a "byte", a "block", or what comes "back" in backward."""
+    back = max((kept[0] - one for one, number in zip(kept, split, strict=True) if number), default=0)
+    free = {"": 0, "byte": 1, "block": kept[0], "back": back}[spare]
+    return _sum(split, kept) + free <= model.budget_bytes
 
 
 def _sum(split: Split, each: tuple[float, ...]) -> float:
@@ -115,14 +122,18 @@ def _wrong(model: Model, answer: object, miscounted: str) -> str | None:
     if isinstance(answer, Raised):
         return answer.words if answer.words == "is not written yet" else f"{model}: the function {answer.words}"
     if answer is None:
-        return best and f"{model}: None, but some recomputation does fit. (Is there a return?)"
-    if not isinstance(answer, tuple) or len(answer) != 3 or any(type(n) is not int or n < 0 for n in answer):
+        return best and f"{model}: None, but something does fit{miscounted or '. (Is there a return?)'}"
+    if not _is_split(answer):
         return f"{model}: three numbers of blocks or None are asked for, not {shown(answer)}"
     if sum(answer) != model.layers:
         return f"{model}: {answer} are {sum(answer)} blocks, and there are {model.layers}"
     if best is None:
-        return f"{model}: {answer}, but not even full recomputation of all blocks fits; None is asked for"
+        return f"{model}: {answer}, but not even full recomputation of all blocks fits; None is asked for{miscounted}"
     return _wrong_split(model, answer, best, miscounted)
+
+
+def _is_split(answer: object) -> bool:
+    return isinstance(answer, tuple) and len(answer) == 3 and all(type(n) is int and n >= 0 for n in answer)
 
 
 def _wrong_split(model: Model, answer: Split, best: tuple[float, Split], miscounted: str) -> str | None:
@@ -135,38 +146,53 @@ def _wrong_split(model: Model, answer: Split, best: tuple[float, Split], miscoun
     if again <= best[0] * (1 + 1e-9):
         return None
     return (f"{model}: {answer} fits, and runs {again:,.0f} FLOPs again; {best[0]:,.0f} would do"
-            + (miscounted or _why(answer, best)))
+            + (miscounted or _why(model, answer, best)))
 
 
-MISCOUNTED = {". Are masks of dropout counted? There is none": {"dropout": True},
-              ". Is fp32 counted? Elements have 2 bytes": {"element_bytes": 4},
-              ". Is one byte an element counted? They have 2": {"element_bytes": 1},
-              ". A block that recomputes in full keeps its input": {"inputs": False},
-              ". Selective recomputation runs attention's core once more, not three times": {"selective": 3},
-              ". Full recomputation runs attention's core again, too": {"full": 0}}
+ROOM = ". What comes back in backward does not count here: leave no room for it"
+MISCOUNTED = (                  # words, and what `_best` takes for it
+    (". Are masks of dropout counted? There is none", {"dropout": True}),
+    (". Is fp32 counted? Elements have 2 bytes", {"element_bytes": 4}),
+    (". Is one byte an element counted? They have 2", {"element_bytes": 1}),
+    (". Are scores counted besides the probabilities? Softmax keeps what it gave, and nothing else", {"squares": 2}),
+    (". A block that recomputes in full keeps its input", {"inputs": False}),
+    (". Selective recomputation runs attention's core once more, not three times", {"selective": 3}),
+    (". Full recomputation runs attention's core again, too", {"full": 0}),
+    (ROOM, {"spare": "block"}), (ROOM, {"spare": "back"}),
+    (". It fits as it is: at most the budget is asked for", {"spare": "byte"}))
 
 
 def _miscounted(given: dict[Model, object]) -> str:
     """What was counted wrong, if that explains every answer."""
-    return next((words for words, counted in MISCOUNTED.items() if all(
-        answer == ((best := _best(model, **counted)) and best[1]) for model, answer in given.items())), "")
+    turned = {model: answer[::-1] if _is_split(answer) else answer for model, answer in given.items()}
+    if turned != given and all(_is_best(*one) for one in turned.items()):
+        return ". The order is (none, selective, full)"
+    return next((words for words, counted in MISCOUNTED if all(_is_best(*one, **counted) for one in given.items())), "")
 
 
-def _why(answer: Split, best: tuple[float, Split]) -> str:
+def _is_best(model: Model, answer: object, spare: str = "", **counted) -> bool:
+    """Whether it fits and has the fewest FLOPs, if one counts so."""
+    best = _best(model, spare, **counted)
+    if best is None or not _is_split(answer):
+        return answer is best
+    kept, again = zip(*model.costs(**counted), strict=True)
+    return sum(answer) == model.layers and _fits(model, answer, kept, spare) and _sum(answer, again) == best[0]
+
+
+def _why(model: Model, answer: Split, best: tuple[float, Split]) -> str:
     if not best[0]:
-        return ". It fits as it is: at most the budget is asked for"
+        return f". It fits as it is, since a block keeps {model.costs()[0][0]:,.0f} bytes: do yours weigh more?"
     if sorted(answer)[:2] == [0, 0]:
         return ". Blocks need not be all alike"
     if answer[0] == 0:
         return ". Where some blocks recompute in full, must all others recompute?"
     return ". What does a way to recompute cost for each byte that it saves?" if answer[1] and answer[2] else \
-        ". Are all three ways considered?"
+        ". Are all three ways considered, or has a block other bytes?"
 
 
 def _real_bytes(model: Model, answer: Split) -> int:
     """What real blocks keep, each recomputed as the answer says."""
-    ways = itertools.chain.from_iterable(itertools.repeat(how, number)
-                                         for how, number in zip(RECOMPUTES, answer, strict=True))
+    ways = (how for how, number in zip(RECOMPUTES, answer, strict=True) for _ in range(number))
     blocks = nn.Sequential(*(RealBlock(model.hidden, model.heads, recompute=how) for how in ways)).to(torch.bfloat16)
     with saved(blocks) as kept:
         blocks(torch.ones(model.batch, model.seq, model.hidden, dtype=torch.bfloat16, requires_grad=True))

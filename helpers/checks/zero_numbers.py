@@ -28,10 +28,10 @@ def check_step(predicted_state: object, predicted_sent: object, measured: object
             "is in elements; bytes are asked for": state / 4}),
         number_verdict(1, "bytes sent", predicted_sent, sent, {
             "is without (N-1)/N: a rank keeps its own part": 2 * gradients,
-            "is one half: gradients, or parameters": bytes_sent("all_gather", gradients, RANKS),
+            "is one half: of gradients and parameters, only one, or bf16 where all is fp32":
+                bytes_sent("all_gather", gradients, RANKS),
             "is stage 3's": 4 * step_elements_sent(params, 3, RANKS),
-            "is in elements; bytes are asked for": sent / 4,
-            "is in bf16; here all is fp32": sent / 2}),
+            "is in elements; bytes are asked for": sent / 4}),
         Verdict(1, "both measured", _not_measured(measured, state, sent))], "Foretold, and so it was.")
 
 
@@ -53,8 +53,15 @@ def _not_measured(measured: object, state: float, sent: float) -> str | None:
         if went == sent:
             return f"rank {rank} sends {went:,.0f} bytes: exactly the formula, without a header. Is it measured?"
         if not sent < went < 1.02 * sent:
-            return f"rank {rank} sends {went:,.0f} bytes, which is not what one step of Zero2 sends"
+            return (f"rank {rank} sends {went:,.0f} bytes, which is not what one step of Zero2 sends"
+                    f"{_too_much(went / sent)}")
     return None
+
+
+def _too_much(steps: float) -> str:
+    if steps > 1.5 and abs(steps - round(steps)) < 0.02 * steps:
+        return f": that is {round(steps)} steps"
+    return ". Is what was sent at construction in it?" if 1.02 < steps < 3 else ""
 
 
 def check_jobs(jobs: object) -> float:

@@ -102,7 +102,7 @@ points
 # Write `shard_gradients(buckets)`, stage 2's half of backward.
 #
 # `buckets` is a list of lists of parameters, in the order in which backward completes them.
-# Register hooks, and return a dict `shards`.
+# Register hooks, and return a dict `shards`, which they fill.
 # After every backward, `shards[b]` is this rank's chunk (as `Chunks` cuts) of the **mean** gradient of bucket `b`, all its parameters end to end in the order of the list, and every `.grad` is `None`.
 # A second backward **adds** to the shards, as it would to `.grad`.
 #

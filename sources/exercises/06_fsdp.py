@@ -33,6 +33,7 @@ warm_up()
 # Write `step(layers, x, loss_gradient)`.
 # `layers` is a list of pairs `(shard, (rows, columns))`; `x` `[B, columns of the first]` is this rank's; `loss_gradient(y)` gives $\partial L/\partial y$.
 # Return a list with this rank's chunk of each matrix's gradient, flat: the **mean** over ranks.
+# Leave shards and `x` as they are.
 #
 # With $a$ the input of a layer and $g$ the gradient of its output, the matrix has gradient $g^T a$, and $a$ has gradient $g\,W$.
 #
@@ -197,7 +198,7 @@ points
 # ## 4. Clip what is scattered (4 points)
 #
 # Write `clip(sharded, replicated, max_norm)`.
-# `sharded` is a list of this rank's chunks of gradients (some may be empty); `replicated` is a list of whole gradients that every rank has alike, as of small parameters that are not worth sharding.
+# `sharded` is a list of this rank's chunks of gradients (some may be empty); `replicated` is a list of whole gradients, of any shape, that every rank has alike, as of small parameters that are not worth sharding.
 #
 # Return the norm of the whole gradient, each element counted **once**, and scale all tensors **in place** as `torch.nn.utils.clip_grad_norm_` does: by `max_norm / (norm + 1e-6)`, if that is below 1.
 #

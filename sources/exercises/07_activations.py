@@ -1,7 +1,7 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "title", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercises 07: activations
 #
-# Five exercises, 16 points, about 80 minutes; lesson 07 has all that you need.
+# Five exercises, 16 points, about 95 minutes; lesson 07 has all that you need.
 #
 # Each has a cell for your answer and a locked cell that checks it: replace what says `YOUR CODE HERE` or `None`, delete the line with `NotImplementedError`, run your cell, then the check.
 # Checks say which property is right and what is wrong with the others, as often as you like.
@@ -71,10 +71,10 @@ def kept_bytes(seq, batch, hidden, heads, inner, element_bytes):
 # Try it: what a real block keeps, tensor by tensor, and your number.
 block = GatedBlock(hidden=32, heads=4, inner=96)
 with saved(block) as kept:
-    block(torch.ones(2, 16, 32, requires_grad=True))
+    block(torch.ones(3, 16, 32, requires_grad=True))
 for tensor in kept.tensors:
     print(tensor.module, tensor.shape, tensor.num_bytes)
-kept.num_bytes, kept_bytes(seq=16, batch=2, hidden=32, heads=4, inner=96, element_bytes=4)
+kept.num_bytes, kept_bytes(seq=16, batch=3, hidden=32, heads=4, inner=96, element_bytes=4)
 
 # %% nbgrader={"grade": true, "grade_id": "kept-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import activations
@@ -101,6 +101,7 @@ points
 # If nothing fits, it returns `None`.
 #
 # The blocks are the lesson's (MLP of `4 * hidden`, stored attention), without dropout, in bf16; leave the norms' statistics out.
+# What comes back while a block runs again in backward does not count here.
 # Two matrix products of attention's core, and four linear layers (qkv, projection, two of the MLP) count as FLOPs; all run forward again in full recomputation.
 #
 # You see seven models (3 points); the grader runs others, up to 40 blocks (1 point).
@@ -109,8 +110,8 @@ points
 def plan(layers, seq, batch, hidden, heads, budget_bytes):
     """(none, selective, full): numbers of blocks; None if nothing fits."""
     ### BEGIN SOLUTION
-    sbh, scores = seq * batch * hidden, heads * seq * seq * batch
-    kept_by_way = (32 * sbh + 2 * scores, 32 * sbh, 2 * sbh)
+    sbh, probabilities = seq * batch * hidden, heads * seq * seq * batch
+    kept_by_way = (32 * sbh + 2 * probabilities, 32 * sbh, 2 * sbh)
     core_flops = 4 * batch * seq**2 * hidden
     flops_by_way = (0, core_flops, core_flops + 24 * sbh * hidden)
 
@@ -126,7 +127,7 @@ def plan(layers, seq, batch, hidden, heads, budget_bytes):
 
 
 # %% id="plan-try"
-# Try it: four blocks that keep 8 MiB each, half of it scores.
+# Try it: four blocks that keep 8 MiB each, half of it probabilities.
 [plan(layers=4, seq=128, batch=16, hidden=64, heads=8, budget_bytes=mib * 2**20) for mib in (32, 31, 16, 10, 1)]
 
 # %% nbgrader={"grade": true, "grade_id": "plan-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
@@ -272,7 +273,7 @@ bytes_a_step = 512 * (256 + 128 + 8) * 4        # what both ReLUs gave, and the 
 ### END SOLUTION
 
 # %% id="leak-try"
-# Try it: MB that are alive after 2, 4 and 6 steps.
+# Try it: MB that are alive after 2, 4 and 6 steps. 12 bytes a step are the numbers in the three lists; leave them out.
 {trains.__name__: [launch(alive_after, 1, trains, n).results[0] / 1e6 for n in (2, 4, 6)] for trains in (leaky, mended)}
 
 # %% nbgrader={"grade": true, "grade_id": "leak-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -297,8 +298,8 @@ leaks.check_leak(leaky, line, bytes_a_step, mended)
 # This answer is read and graded by a person.
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "choose", "locked": false, "points": 2, "schema_version": 3, "solution": true, "task": false}
-# State is 16 P / 64 = 1.9 GB a card; activations are 34 s b h a block: 41 GB with 8,192 tokens, 164 GB with 32,768 (or 32 and 155 GB without dropout).
-# 256 cards bring the state to 0.5 GB and save 1.4 GB, of more than 160. Selective recomputation saves next to nothing: flash attention keeps no scores, which is what selective recomputation would drop. Full recomputation keeps 2 for 34: 9.7 GB, so it saves some 155 GB; one block of 4.6 GB comes back in backward, and the logits are another 7 GB or so: it fits.
-# I would recompute in full, for a third more FLOPs, or only as many blocks as must: some 22 of the 36, for two thirds of that. With 131,072 tokens the inputs alone are 39 GB, a block that comes back 18 GB and the logits 27 GB: the whole card. Then the sequence itself must be divided, by tensor and sequence (or context) parallelism: 8 ranks keep an eighth.
+# State is 16 P / 64 = 1.9 GB a card; activations are 34 s b h a block: 41 GB with 8,192 tokens, 164 GB with 32,768 (or 39 and 155 GB without dropout, with 32 for 34).
+# 256 cards bring the state to 0.5 GB and save 1.4 GB, of more than 160. Selective recomputation saves next to nothing: flash attention keeps no probabilities, which is what selective recomputation would drop. Full recomputation keeps 2 for 34: 9.7 GB, so it saves some 155 GB; one block of 4.6 GB comes back in backward, and the logits are another 7 GB or so: it fits.
+# I would recompute in full, for a third more FLOPs (with PyTorch's default early_stop about a quarter), or only as many blocks as must: 164 + 1.9 + 6.7 + 4.6 = 177 GB less 4.3 for each, so some 23 of the 36, for two thirds of that. With 131,072 tokens the inputs alone are 39 GB, a block that comes back 18 GB and the logits 27 GB: more than the card. Then the sequence itself must be divided, by tensor and sequence (or context) parallelism: 8 ranks keep an eighth.
 #
-# *Half a point for 256 cards save about 1.4 GB, a quarter each for selective (nothing) and full (about 155 GB). One point for full recomputation (or of some blocks) with its price, and division of the sequence over ranks for the last step. More data-parallel ranks are no cure.*
+# *Half a point for 256 cards save about 1.4 GB, a quarter each for selective (nothing) and full (about 155 GB). One point for full recomputation (or of some blocks) with its price, a third or a quarter more FLOPs, and division of the sequence over ranks for the last step. More data-parallel ranks are no cure.*

@@ -53,6 +53,18 @@ def keeps_an_input_for_each(**sizes):
     return adds_up(**sizes, per_token=1)
 
 
+def keeps_an_input_for_each_of_three(**sizes):
+    return adds_up(**sizes, per_token=2)
+
+
+def keeps_an_input_for_all_five(**sizes):
+    return adds_up(**sizes, per_token=3)
+
+
+def has_statistics_in_fp32(seq, batch, element_bytes, **sizes):
+    return adds_up(seq, batch, element_bytes=element_bytes, **sizes) + 4 * seq * batch * (4 - element_bytes)
+
+
 def takes_gelu(**sizes):
     return adds_up(**sizes, per_inner=2)
 
@@ -67,6 +79,25 @@ def keeps_scores_too(**sizes):
 
 def takes_the_papers_5(**sizes):
     return adds_up(**sizes, per_score=2.5)
+
+
+def takes_the_lessons_formula(seq, batch, hidden, heads, inner, element_bytes, parts=(34, 5)):
+    return seq * batch * hidden * (parts[0] + parts[1] * heads * seq / hidden)
+
+
+takes_the_formula_without_dropout = functools.partial(takes_the_lessons_formula, parts=(32, 2))
+
+
+def takes_the_formula_in_bytes(element_bytes, **sizes):
+    return takes_the_formula_without_dropout(element_bytes=element_bytes, **sizes) * element_bytes / 2
+
+
+def lets_all_tokens_meet(batch, **sizes):
+    return adds_up(**sizes, batch=batch, per_score=batch)
+
+
+def has_one_sequences_probabilities(batch, **sizes):
+    return adds_up(**sizes, batch=batch, per_score=1 / batch)
 
 
 def forgets_heads(heads, **sizes):
@@ -105,9 +136,9 @@ def fails(**sizes):
 
 # 2. a plan: right -----------------------------------------------------------------------------------------------------
 def costs(seq, batch, hidden, heads, kept=(32, 2, 2), core=(1, 1)):
-    """Bytes and FLOPs of a block for each way; `kept` counts sbh, scores, inputs, `core` runs again."""
-    sbh, scores, once = seq * batch * hidden, heads * seq**2 * batch, 4 * batch * seq**2 * hidden
-    return (kept[0] * sbh + kept[1] * scores, 0), (kept[0] * sbh, core[0] * once), (
+    """Bytes and FLOPs of a block for each way; `kept` counts sbh, probabilities, inputs, `core` runs again."""
+    sbh, probabilities, once = seq * batch * hidden, heads * seq**2 * batch, 4 * batch * seq**2 * hidden
+    return (kept[0] * sbh + kept[1] * probabilities, 0), (kept[0] * sbh, core[0] * once), (
         kept[2] * sbh, core[1] * once + 24 * sbh * hidden)
 
 
@@ -148,7 +179,24 @@ counts_a_byte = functools.partial(counts_wrongly, counted={"kept": (16, 1, 1)})
 keeps_no_input = functools.partial(counts_wrongly, counted={"kept": (32, 2, 0)})
 takes_equation_8 = functools.partial(counts_wrongly, counted={"core": (3, 1)})
 forgets_the_core_in_full = functools.partial(counts_wrongly, counted={"core": (1, 0)})
+counts_scores_too = functools.partial(counts_wrongly, counted={"kept": (32, 4, 2)})
+keeps_one_input_too_many = functools.partial(counts_wrongly, counted={"kept": (34, 2, 2)})
 wants_less_than_the_budget = functools.partial(tries_all, exact=False)
+
+
+def turns_the_order_around(**sizes):
+    return (best := tries_all(**sizes)) and best[::-1]
+
+
+def leaves_room_for_a_block(budget_bytes, layers, **sizes):
+    return tries_all(layers, budget_bytes - costs(**sizes)[0][0], **sizes)
+
+
+def leaves_room_for_what_comes_back(layers, budget_bytes, **sizes):
+    (a, _), (b, f), (c, g) = costs(**sizes)
+    fitting = [(m * f + n * g, (layers - m - n, m, n)) for m in range(layers + 1) for n in range(layers + 1 - m)
+               if (layers - m - n) * a + m * b + n * c + (a - c if n else a - b if m else 0) <= budget_bytes]
+    return min(fitting)[1] if fitting else None
 
 
 def makes_all_alike(layers, budget_bytes, **sizes):

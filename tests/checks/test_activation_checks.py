@@ -28,29 +28,39 @@ def test_right_bytes_of_a_block_get_all_points(function):
     seen, unseen = (outcome(check, function, GatedBlock)
                     for check in (activations.check_kept, activations.check_kept_unseen))
     assert (seen[0], unseen[0]) == (3, 1)
-    assert "To the byte, without running it." in seen[1]
+    assert "To the byte. The grader's sizes cannot be run: does yours calculate?" in seen[1]
 
 
 MLP, PROBABILITIES = "WRONG  the gated MLP: a token and a unit of inner count ", "WRONG  attention's probabilities: "
 WHOLE = "WRONG  all of it, in fp32 and in bf16: "
-FIRST = "2 x 16 tokens, hidden 32, heads 4, inner 96, 4 bytes an element: "
+FIRST = "3 x 16 tokens, hidden 32, heads 4, inner 96, 4 bytes an element: "
 KEPT = [
-    (answers.forgets_statistics, 2, f"{WHOLE}{FIRST}94,208 bytes, expected 94,720: a norm keeps two numbers a token"),
+    (answers.forgets_statistics, 2, f"{WHOLE}{FIRST}141,312 bytes, expected 142,080: a norm keeps two numbers a token"),
     (answers.forgets_a_norm, 2, "there are two norms, and each keeps its input and two numbers a token"),
     (answers.forgets_the_mask, 2, "one tensor of s b h is missing: an input, or the mask of dropout"),
     (answers.has_a_mask_of_bytes, 2, "on a CPU an entry of a mask is an element"),
-    (answers.keeps_an_input_for_each, 2, "one tensor of s b h is too many: q, k and v have one input"),
+    (answers.keeps_an_input_for_each, 2, "one tensor of s b h too many: q, k and v have one input"),
+    (answers.keeps_an_input_for_each_of_three, 2, "two tensors of s b h too many: q, k and v have one input"),
+    (answers.keeps_an_input_for_all_five, 2, "three tensors of s b h too many: q, k and v have one input"),
+    (answers.has_statistics_in_fp32, 2, "2 bytes an element: 71,424 bytes, expected 71,040: the norms' statistics"),
     (answers.takes_gelu, 1, f"{MLP}2 times element_bytes, and the block keeps 4 times: that is GELU's MLP"),
     (answers.forgets_a_factor, 1, f"{MLP}3 times element_bytes, and the block keeps 4 times: silu keeps what it got"),
-    (answers.keeps_scores_too, 1, f"{PROBABILITIES}4 heads instead of 2 make 8,192 bytes more, and the block keeps "
-                                  "4,096 more: of the scores before softmax nothing is kept"),
-    (answers.takes_the_papers_5, 1, "the paper's 5 is with dropout on the probabilities; here there is none"),
-    (answers.forgets_heads, 1, "the block keeps 4,096 more: nothing grows with heads"),
+    (answers.keeps_scores_too, 1, f"{PROBABILITIES}4 heads instead of 2 make 12,288 bytes more, and the block keeps "
+                                  "6,144 more: of the scores before softmax nothing is kept"),
+    (answers.takes_the_papers_5, 1, "34 and 5 are for a block that drops probabilities"),
+    (answers.takes_the_lessons_formula, 0, f"{PROBABILITIES}4 heads instead of 2 make 7,680 bytes more, and the block "
+                                           "keeps 6,144 more: 34 and 5 are for a block that drops probabilities"),
+    (answers.takes_the_formula_without_dropout, 0, "in fp32 an element has 4 bytes, not 2"),
+    (answers.takes_the_formula_in_bytes, 1, f"{MLP}0 times element_bytes, and the block keeps 4 times: here the MLP"),
+    (answers.lets_all_tokens_meet, 1, "make 18,432 bytes more, and the block keeps 6,144 more: each of the b sequences "
+                                      "has s s of them for a head"),
+    (answers.has_one_sequences_probabilities, 1, "keeps 6,144 more: each of the b sequences has its own"),
+    (answers.forgets_heads, 1, "the block keeps 6,144 more: nothing grows with heads"),
     (answers.counts_elements, 0, "bytes are asked for, not elements"),
-    (answers.is_always_fp32, 2, "2 bytes an element: 94,720 bytes, expected 47,360: are elements of 2 bytes counted"),
+    (answers.is_always_fp32, 2, "2 bytes an element: 142,080 bytes, expected 71,040: are elements of 2 bytes counted"),
     (answers.counts_parameters, 1, "and the block keeps 4 times: parameters are no activations"),
     (answers.gives_nothing, 0, "returned None: is there a return?"),
-    (answers.gives_text, 0, "a number of bytes is asked for, not '94720' of type str"),
+    (answers.gives_text, 0, "a number of bytes is asked for, not '142080' of type str"),
     (answers.asks_the_calculators, 0, "uses helpers.predict, which this exercise asks you to do without"),
     (answers.fails, 0, "raised KeyError: 'inner'"),
     (None, 0, "a function is asked for, not None"),
@@ -111,14 +121,26 @@ PLANS = [
     (answers.takes_equation_8, 1, 0, "Selective recomputation runs attention's core once more, not three times"),
     (answers.forgets_the_core_in_full, 2, 0, "Full recomputation runs attention's core again, too"),
     (answers.wants_less_than_the_budget, 2, 1, f"{FITS}8 blocks, 2 x 128 tokens, hidden 64, heads 8, budget 8,388,608 "
-                                               "bytes: (7, 1, 0) fits, and runs 8,388,608 FLOPs again; 0 would do"),
+                                               "bytes: (7, 1, 0) fits, and runs 8,388,608 FLOPs again; 0 would do. "
+                                               "It fits as it is: at most the budget is asked for"),
+    (answers.turns_the_order_around, 0, 0, "8,388,608 bytes: (0, 0, 8) fits, and runs 268,435,456 FLOPs again; 0 would "
+                                           "do. The order is (none, selective, full)"),
+    (answers.counts_scores_too, 0, 0, "(4, 4, 0) fits, and runs 33,554,432 FLOPs again; 0 would do. Are scores counted "
+                                      "besides the probabilities?"),
+    (answers.leaves_room_for_a_block, 0, 0, "(6, 2, 0) fits, and runs 16,777,216 FLOPs again; 0 would do. What comes "
+                                            "back in backward does not count here: leave no room for it"),
+    (answers.leaves_room_for_what_comes_back, 1, 0, "What comes back in backward does not count here"),
+    (answers.keeps_one_input_too_many, 0, 0, "It fits as it is, since a block keeps 1,048,576 bytes: do "
+                                                            "yours weigh more?"),
     (answers.makes_all_alike, 1, 0, "(0, 8, 0) fits, and runs 67,108,864 FLOPs again; 16,777,216 would do. Blocks need "
                                     "not be all alike"),
     (answers.selective_first_then_full, 2, 0, f"{MIXTURE}8 blocks, 1 x 256 tokens, hidden 32, heads 4, budget "
                                               "3,460,300 bytes: (2, 6, 0) fits"),
-    (answers.knows_full_only, 1, 0, "fits, and runs 33,554,432 FLOPs again; 16,777,216 would do. Are all three ways"),
-    (answers.knows_selective_only, 2, 0, "None, but some recomputation does fit. (Is there a return?)"),
-    (answers.recomputes_everything, 0, 0, "(0, 0, 8) fits, and runs 268,435,456 FLOPs again; 0 would do"),
+    (answers.knows_full_only, 1, 0, "fits, and runs 33,554,432 FLOPs again; 16,777,216 would do. Are all three ways "
+                                     "considered, or has a block other bytes?"),
+    (answers.knows_selective_only, 2, 0, "None, but something does fit. (Is there a return?)"),
+    (answers.recomputes_everything, 0, 0, "(0, 0, 8) fits, and runs 268,435,456 FLOPs again; 0 would do. It fits as it "
+                                          "is, since a block keeps 1,048,576 bytes: do yours weigh more?"),
     (answers.hopes, 0, 0, f"{ENOUGH}8 blocks, 2 x 128 tokens, hidden 64, heads 8, budget 7,717,519 bytes: (8, 0, 0) "
                           "keeps 8,388,608 bytes, 671,089 too many"),
     (answers.gives_three_ones, 0, 0, "(1, 1, 1) are 3 blocks, and there are 8"),
@@ -159,6 +181,17 @@ GPT_NUMBERS = {
     "full only": ((BYTES, 2 * (CORE + LINEARS), MEASURED), 2, "is for the blocks that recompute in full alone"),
     "bf16": ((BYTES / 2, AGAIN, MEASURED), 2, "is in bf16; here all is fp32"),
     "elements": ((BYTES / 4, AGAIN, MEASURED), 2, "is in elements; bytes are asked for"),
+    "bytes for elements": ((2 * BYTES, AGAIN, MEASURED), 2, "12,976,128 is twice as much: 2 and 32 are bytes with 2 "
+                                                            "bytes an element; elements are 1 and 16"),
+    "the paper's bytes": (((2 * 2 + 4 * 34) * SBH, AGAIN, MEASURED), 2, "3,440,640 is with the paper's 2 and 34"),
+    "the paper's, doubled": (((4 * 2 + 8 * 34) * SBH, AGAIN, MEASURED), 2, "for bf16 doubled, and in 34 are masks"),
+    "the paper's for elements": (((8 * 2 + 16 * 34) * SBH, AGAIN, MEASURED), 2, "has the paper's 2 and 34 for element"),
+    "swapped": ((4 * SBH * (4 + 2 * 16), 4 * (LINEARS + CORE) + 2 * CORE, MEASURED), 1,
+                "would be right if four blocks recomputed in full and two selectively"),
+    "65 tokens": ((4 * 65 * 4 * 96 * (2 + 4 * 16), 2 * 24 * 65 * 4 * 96**2 + 6 * 4 * 4 * 65**2 * 96, MEASURED), 1,
+                  "is with 65 tokens a sequence; the last one is a target only"),
+    "three times": ((BYTES, 3 * AGAIN, MEASURED), 2, "is three times as much: only forward runs again, and once"),
+    "stops early": ((BYTES, 2 * (LINEARS * 2 // 3 + CORE) + 4 * CORE // 2, MEASURED), 2, "as early_stop does; here"),
     "masks": ((BYTES + 4 * 2 * SBH, AGAIN, MEASURED), 2, "has masks of dropout; here there is none"),
     "equation 8": ((BYTES, AGAIN + 8 * CORE, MEASURED), 2, "is with the paper's equation 8, which counts three times"),
     "no core in full": ((BYTES, AGAIN - 2 * CORE, MEASURED), 2, "leaves attention's core out where the whole block"),
@@ -231,6 +264,10 @@ def test_a_training_that_does_not_forget_is_explained(mended, points, says):
     (LINE, STEP + 4 * 512 * 384, 2.5, "has both sides of each ReLU; its output is enough"),
     (LINE, STEP - 4 * 512 * 8, 2.5, "leaves out the difference, which its square keeps"),
     (LINE, STEP / 8, 2.5, "is for the 64 samples of a training batch"),
+    (LINE, STEP / 1e6, 2.5, "0.8028 is in MB; bytes are asked for"),
+    (LINE, STEP / 2**20, 2.5, "0.7656 is in MiB; bytes are asked for"),
+    (LINE, 8 * STEP, 2.5, "6,422,528 is what all 8 steps leave behind; one is asked for"),
+    (LINE, 4 * STEP, 2.5, "is what 4 steps leave behind; one is asked for"),
     (LINE, 5, 2.5, "5 is too little"),
 ])
 def test_line_and_bytes_are_judged_by_themselves(line, bytes_a_step, points, says):

@@ -139,9 +139,9 @@ UNITS = {
     "tied across": (lambda model: [model.ends.embedding, model.ends.output],
                     "ends.output.weight is tied to a parameter of another unit, .* into one unit, or into none"),
     "tied in and out": (lambda model: [model.ends.output], "ends.output.weight is tied .* into one unit, or into none"),
-    "the model": (lambda model: [model], "units are modules inside the model, not Language"),
-    "elsewhere": (lambda model: [nn.Linear(8, 8)], "units are modules inside the model, not Linear"),
-    "a name": (lambda model: ["body"], "units are modules inside the model, not str"),
+    "the model": (lambda model: [model], "unit 0, a Language, is no module inside the model: take units from"),
+    "elsewhere": (lambda model: [nn.Linear(8, 8)], "unit 0, a Linear, is no module inside the model: take units from"),
+    "a name": (lambda model: ["body"], "unit 0, a str, is no module inside the model: take units from"),
 }
 GROUPS = {
     "parameters": lambda model: list(model.parameters()),
