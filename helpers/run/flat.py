@@ -9,7 +9,9 @@
     master      [n/N]           what the optimizer updates: the shard, or in mixed precision an fp32 copy of it
     gradient    [n] or [n/N]    the ranks' mean
 
-If N does not divide n, the first chunks are an element longer; nothing is padded.
+If N does not divide n, the first chunks are an element longer; nothing is padded.  A *chunk* is any of the N parts,
+a *shard* the chunk that a rank keeps, a *piece* what of a shard one parameter group has.  A *bucket* (stages 1 and 2)
+or a *unit* (stage 3) is what travels together: a flat parameter for each dtype in it.
 
 Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 5; the name: Zhao et al., "PyTorch FSDP",
 arXiv:2304.11277, section 3.2.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -62,12 +62,12 @@ def watched(blocks: nn.Sequential) -> Iterator[list[Moment]]:
         if block + 1 < len(blocks):         # the gradient of what it gave has come: the next block's backward is over
             output.register_hook(lambda _: note("backward", block + 1))
 
-    hooks = [module.register_forward_hook(lambda _module, _inputs, output, block=block: after_forward(block, output))
-             for block, module in enumerate(blocks)]
-    yield moments
+    with ExitStack() as hooks:
+        for block, module in enumerate(blocks):
+            hooks.enter_context(module.register_forward_hook(
+                lambda _module, _inputs, output, block=block: after_forward(block, output)))
+        yield moments
     note("backward", 0)
-    for hook in hooks:
-        hook.remove()
 
 
 def fullest(moments: list[Moment], phase: str = "") -> int:

@@ -92,8 +92,8 @@ class Zero1(nn.Module):
     def _ready(self, parameter: nn.Parameter) -> None:
         """Autograd calls this when `parameter.grad` is complete."""
         if self._reduced:
-            raise RuntimeError("this backward adds to gradients that were summed over the ranks already: "
-                               "call zero_grad() after step()")
+            raise RuntimeError("this backward adds to gradients that were summed over the ranks already: call "
+                               "zero_grad() after step(), and clip after the last microbatch")
 
     def reduce(self) -> None:
         """Take the mean of the gradients over ranks, each rank for its shard; the others' shards are used up."""

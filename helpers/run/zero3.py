@@ -24,7 +24,7 @@ from helpers.run.broadcast import broadcast_state
 from helpers.run.flat import GradientBucket, LentParameter, flatten
 from helpers.run.graph import tensors_in
 from helpers.run.mesh import GlooMesh
-from helpers.run.zero import Zero2
+from helpers.run.zero import Zero1, Zero2
 
 
 class Zero3(Zero2):
@@ -117,6 +117,9 @@ class Zero3(Zero2):
         finally:
             for flat in self.flats:
                 flat.free()
+
+
+STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
 
 
 def _parameters_of_units(module: nn.Module, units: list[nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:

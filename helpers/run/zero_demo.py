@@ -20,8 +20,8 @@ from helpers.run.ddp_demo import WIDTHS
 from helpers.run.meters import wire
 from helpers.run.models import perceptron
 from helpers.run.state import bytes_by_term, held
-from helpers.run.zero import Zero1, Zero2
-from helpers.run.zero3 import Zero3
+from helpers.run.zero import Zero1
+from helpers.run.zero3 import STAGES, Zero3
 
 ALONE, MIXED = "one process", ", bf16 and fp32"
 
@@ -130,7 +130,7 @@ def _fsdp(model: nn.Module) -> nn.Module:
     return fully_shard(model)
 
 
-OURS = {"ZeRO-1": Zero1, "ZeRO-2": Zero2, "ZeRO-3": Zero3}
+OURS = {f"ZeRO-{number}": stage for number, stage in STAGES.items()}
 WAYS = {ALONE: partial(_adam, lambda model: model),
         "PyTorch's DDP": partial(_adam, DistributedDataParallel),
         **{name: partial(_ours, stage) for name, stage in OURS.items()},

@@ -8,8 +8,8 @@ from helpers.facts.errors import BadValue
 from helpers.run.meters import wire
 from helpers.run.models import mlp
 from helpers.run.residency import Residency, residency
-from helpers.run.zero import Zero1, Zero2
-from helpers.run.zero3 import Zero3
+from helpers.run.zero import Zero1
+from helpers.run.zero3 import STAGES
 
 
 def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 1, num_layers: int = 8,
@@ -38,8 +38,8 @@ def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 
 
 
 def _of_stage(stage: int, model: nn.Sequential, bucket_bytes: int, reshard_after_forward: bool) -> Zero1:
-    if stage == 3:
-        return Zero3(model, units=list(model), reshard_after_forward=reshard_after_forward)
-    if stage not in (1, 2):
+    if stage not in STAGES:
         raise BadValue(f"stage is 1, 2 or 3, not {stage!r}")
-    return (Zero1 if stage == 1 else Zero2)(model, bucket_bytes=bucket_bytes)
+    how = {"units": list(model), "reshard_after_forward": reshard_after_forward} if stage == 3 else \
+        {"bucket_bytes": bucket_bytes}
+    return STAGES[stage](model, **how)

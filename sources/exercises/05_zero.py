@@ -23,6 +23,7 @@ from helpers.run.zero import Zero2
 
 warm_up()
 
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "optimizer-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 1. Adam, a shard on each rank (5 points)
 #
@@ -160,7 +161,6 @@ points = gradient_shards.check_hook(shard_gradients)
 points += gradient_shards.check_hook_unseen(shard_gradients)
 ### END HIDDEN TESTS
 points
-
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "hook-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>A hook sees one parameter. How does it know that its bucket is complete? Keep a set of those that are missing, and fill it again for the next backward.</details>

@@ -24,6 +24,7 @@ from helpers.run.transformer import GPT
 
 warm_up()
 
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "lend-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 1. Lend a layer (5 points)
 #
@@ -82,7 +83,6 @@ points += lending.check_lending_unseen(step)
 ### END HIDDEN TESTS
 points
 
-
 # %% [markdown] nbgrader={"grade": false, "grade_id": "lend-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Write a small function that makes a full matrix of a shard: an empty flat tensor, the shard into its chunk, ring_all_gather, view(shape). Call it in forward and again in backward.</details>
 # <details><summary>Hint 2</summary>Keep the input of each layer in forward. Backward goes through layers and inputs from the last: gradient of the matrix first, then the gradient of the input, which needs the matrix.</details>
@@ -125,6 +125,7 @@ measured = {"freed": launch(one_step, 4, True).results, "kept": launch(one_step,
 from helpers.checks import fsdp_numbers
 
 fsdp_numbers.check_fsdp(predicted_bytes, predicted_gathers, measured)
+
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bytes-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>With T bytes of parameters on N ranks: an all_gather of all units sends T (N-1)/N from each rank, and gloo's reduce_scatter twice that.</details>
@@ -241,7 +242,6 @@ points = clipping.check_clip(clip)
 points += clipping.check_clip_unseen(clip)
 ### END HIDDEN TESTS
 points
-
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "clip-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Norms do not add up; squares do.</details>

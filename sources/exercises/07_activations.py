@@ -22,6 +22,7 @@ from helpers.run.transformer import GPT
 
 warm_up()
 
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "kept-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 1. Another block (4 points)
 #
@@ -55,6 +56,7 @@ class GatedBlock(nn.Module):
         normed = self.mlp_norm(x)
         return x + self.dropout(self.down(silu(self.gate(normed)) * self.up(normed)))
 
+
 # %% nbgrader={"grade": false, "grade_id": "kept", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def kept_bytes(seq, batch, hidden, heads, inner, element_bytes):
     """Bytes that GatedBlock(hidden, heads, inner) keeps of `batch` sequences of `seq` tokens."""
@@ -66,6 +68,7 @@ def kept_bytes(seq, batch, hidden, heads, inner, element_bytes):
     mask = hidden
     return element_bytes * (tokens * (norms + attention + gated + mask) + heads * seq * tokens)
     ### END SOLUTION
+
 
 # %% id="kept-try"
 # Try it: what a real block keeps, tensor by tensor, and your number.
@@ -241,6 +244,7 @@ def alive_after(rank, world_size, trains, num_steps):
             losses = next(steps)
     return sum(sizes[-1] for sizes in alive.bytes.values()) if losses else 0
 
+
 # %% nbgrader={"grade": false, "grade_id": "leak", "locked": false, "schema_version": 3, "solution": true, "task": false}
 line = None             # "A", "B" or "C"
 bytes_a_step = None     # that each step leaves behind
@@ -280,7 +284,6 @@ bytes_a_step = 512 * (256 + 128 + 8) * 4        # what both ReLUs gave, and the 
 from helpers.checks import leaks
 
 leaks.check_leak(leaky, line, bytes_a_step, mended)
-
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "leak-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>A tensor in a list keeps its graph, and a graph keeps what forward kept, until backward has been through it. For which of the three lists does backward never come?</details>

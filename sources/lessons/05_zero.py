@@ -152,7 +152,6 @@ predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * math.ceil(P / n), siz
                       guess=guess, unit="B",
                       notes=(f"All ranks of all runs within 1e-6 of one process: {bool(away < 1e-6)}",))
 
-
 # %% [markdown]
 # $8P/N$ bytes instead of $8P$, and the same training.
 # (1,732 does not divide by 3, so rank 0 has 578 elements and the others 577: `Chunks` makes the first ones longer.)
@@ -209,7 +208,6 @@ predicted_vs_measured({
     "a reduce_scatter of 4P: gloo's": (gradients, launch(by_gloo, 4).wire[0].sent),
 }, guess=guess, unit="MB")
 
-
 # %% [markdown]
 # The claim holds for the algorithm, and not for every implementation.
 #
@@ -230,6 +228,7 @@ predicted_vs_measured({
 
 # %%
 guess = None  # MiB
+
 
 # %% [markdown]
 # ## Run

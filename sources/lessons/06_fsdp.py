@@ -141,6 +141,7 @@ def peak(run):
 predicted_vs_measured({f"{k} unit{'s' * (k > 1)}": (passing_bytes(Sharding(P, k, 4, tensors_a_unit=16 // k)) / MiB,
                        peak(run)) for k, run in runs.items()}, guess=guess, unit="whole MiB")
 
+
 # %% [markdown]
 # 31 MiB, where "one gathered unit" would be 4.
 # At the worst moment **four** unit-sized pieces live: the next unit, gathered ahead (*prefetched*) so that it need not be waited for; the gradient of this one; the message into which it is packed; gloo's copy of that message.
@@ -198,6 +199,7 @@ launch(train, 4, lambda model: shard(model, 16)).results
 
 # %%
 guess = None  # MB
+
 
 # %% [markdown]
 # ## Run
@@ -315,6 +317,7 @@ for name, (weights, start, end) in found.items():
     rows.append((name, f"{start:.3f}", f"{end:.3f}", str(((weights - alone[0]).abs().max() < 1e-6).item())))
 Table(("after 20 steps on 4 ranks", "loss before", "loss after", "within 1e-6 of one process"), tuple(rows))
 
+
 # %% [markdown]
 # However it is cut and kept, FSDP in fp32 is the same training.
 # bf16 is another one, near it.
@@ -385,6 +388,7 @@ def ddp(model):
 
 launch(train, 4, ddp)
 
+
 # %% [markdown]
 # In backward, and no number of ranks helps: 64 MiB of parameters, 64 of buckets, and then gradients, 4 MiB at a time, until the card is full.
 #
@@ -411,7 +415,6 @@ launch(save, 2, who={0}, timeout_s=2)
 
 # %%
 launch(save, 2, who={0, 1}).results
-
 
 # %% [markdown]
 # `model.state_dict()` on rank 0 alone does not hang, and is worse: a file with rank 0's shards only.

@@ -46,6 +46,7 @@ from helpers.run.zero3 import Zero3
 
 warm_up()
 
+
 # %% [markdown]
 # ## Question
 #
@@ -254,6 +255,7 @@ for (stage, n), (state, activations) in found.items():
     rows[f"{name}: KiB of activations"] = n * 32 * a_token / 1024, activations / 1024
 predicted_vs_measured(rows, guess=guess)
 
+
 # %% [markdown]
 # At 48 tokens, a sentence or two.
 # State is about $16 \cdot 12h^2L/N$ bytes and activations $64\,h L$ a token, so the number of blocks does not matter: $3h/N$ tokens.
@@ -307,6 +309,7 @@ Table(("a block", "state, bytes a parameter", "kept, bytes over sbh"), tuple(
 
 # %%
 guess = None  # percent
+
 
 # %% [markdown]
 # ## Run

@@ -9,11 +9,8 @@ from torch.utils.checkpoint import checkpoint
 
 from helpers.run.models import mlp, perceptron
 from helpers.run.residency import residency
-from helpers.run.zero import Zero1, Zero2
-from helpers.run.zero3 import Zero3
+from helpers.run.zero3 import STAGES, Zero3
 from helpers.run.zero_demo import all_parameters
-
-STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
 
 
 def inputs(rank: int, step: int = 0) -> Tensor:

@@ -42,17 +42,19 @@ def memory_bars(ledgers: dict[str, dict[str, float]], *, limit_bytes: float | No
 
 
 KINDS = ("momentum", "variance", "master", "parameter", "gradient", "other")      # from below: what changes least first
+UNSEEN = ("counter",)                   # a few bytes
 
 
 def residency_plot(runs: dict[str, Residency], *, unit: str = "MiB", ax=None):
     """What is alive after each allocation and release, by kind; runs side by side, on one scale."""
     grid = [ax] if ax else plt.subplots(1, len(runs), figsize=(1.2 + 3.2 * len(runs), 3.6), sharey=True,
                                         layout="constrained", squeeze=False)[1][0]
-    kinds = [kind for kind in KINDS if any(kind in alive.bytes for alive in runs.values())]
+    seen = {kind for alive in runs.values() for kind in alive.bytes if kind not in UNSEEN}
+    kinds = [*sorted(seen - {*KINDS}), *(kind for kind in KINDS if kind in seen)]
     for ax, (name, alive) in zip(grid, runs.items(), strict=True):
         places, nothing = _by_phase(alive), [0] * alive.num_events
         layers = [[size / UNITS[unit] for size in alive.bytes.get(kind, nothing)] for kind in kinds]
-        ax.stackplot(places, layers, step="post", colors=[COLOURS[kind] for kind in kinds], labels=kinds,
+        ax.stackplot(places, layers, step="post", colors=[COLOURS.get(kind, "#DDDDDD") for kind in kinds], labels=kinds,
                      edgecolor="white", linewidth=0.2)
         for number, phase in enumerate(alive.phases):
             ax.axvline(number, color="black", linewidth=0.8, linestyle=":")
