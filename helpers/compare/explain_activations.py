@@ -79,7 +79,7 @@ def largest_batch(job: Job, card_bytes: float) -> int:
     return fits
 
 
-def fit_in_words(job: Job, card_bytes: float) -> str:
+def job_in_words(job: Job, card_bytes: float) -> str:
     """What a rank holds, whether that fits, and what would."""
     terms = ledger(job)
     state = sum(num_bytes for term, num_bytes in terms.items() if term not in ("activations", "recomputed_block",
@@ -90,10 +90,10 @@ def fit_in_words(job: Job, card_bytes: float) -> str:
     return (f"{job.model.name}, {job.batch} x {job.seq:,} tokens a rank, recompute {job.recompute}: state "
             f"{in_unit(state, 'GiB', 3)} (stage {job.stage} over {dp} rank{'s' * (dp > 1)}), activations and logits "
             f"{in_unit(total - state, 'GiB', 3)}, together {in_unit(total, 'GiB', 3)}, which {verdict}. "
-            + (_while_it_fits if total < card_bytes else _what_would)(job, state, card_bytes))
+            + (_while_it_fits(job, card_bytes) if total < card_bytes else _what_would(job, state, card_bytes)))
 
 
-def _while_it_fits(job: Job, state: float, card_bytes: float) -> str:
+def _while_it_fits(job: Job, card_bytes: float) -> str:
     least = least_recompute(job, card_bytes)
     room = f"The largest microbatch that does has {_sequences(largest_batch(job, card_bytes))}."
     if least == job.recompute:

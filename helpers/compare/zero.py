@@ -7,10 +7,8 @@ from helpers.predict.comm import step_elements_sent
 from helpers.predict.memory import RECIPES, state_bytes
 from helpers.run.everywhere import everywhere
 from helpers.run.state import COUNTER
-from helpers.run.zero_demo import ALONE, MIXED, OURS, Trained, stages
+from helpers.run.zero_demo import ALONE, DDP, FSDP, MIXED, OURS, REDUNDANCY, Trained, stages
 
-DDP, FSDP = "PyTorch's DDP", "PyTorch's fully_shard"
-REDUNDANCY = "PyTorch's ZeroRedundancyOptimizer"
 STAGE_OF = {ALONE: 0, DDP: 0, REDUNDANCY: 1, FSDP: 3} | {name: stage for stage, name in enumerate(OURS, 1)}
 
 

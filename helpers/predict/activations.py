@@ -24,7 +24,6 @@ import math
 from dataclasses import dataclass
 
 from helpers.facts.errors import BadValue
-from helpers.facts.units import GB, in_unit
 
 ATTENTIONS, COUNTS, RECOMPUTES = ("stored", "flash"), ("paper", "torch"), ("none", "selective", "full")
 
@@ -145,23 +144,6 @@ def stage_parts(block: Block, layers: int, vocab: int = 0, pipeline: int = 1, in
 def stage_bytes(block: Block, layers: int, vocab: int = 0, **how) -> float:
     """The sum of `stage_parts`, whose other arguments are `how`."""
     return sum(stage_parts(block, layers, vocab, **how).values())
-
-
-def smallest_recompute(block: Block, layers: int, budget_bytes: float, vocab: int = 0, **how) -> str:
-    """The least of none < selective < full with which the first stage keeps at most the budget.
-
-    Backward needs more: what recomputation drops comes back, a block at a time.
-    """
-    if not budget_bytes > 0:
-        raise BadValue(f"budget_bytes is a number of bytes above 0, such as 24 * GB, not {budget_bytes!r}")
-    kept = {recompute: stage_bytes(block, layers, vocab, **how, recompute=recompute) for recompute in RECOMPUTES}
-    for recompute, num_bytes in kept.items():
-        if num_bytes <= budget_bytes:
-            return recompute
-    least, missing, budget = (in_unit(n, "GB" if budget_bytes >= GB else "MB")
-                              for n in (num_bytes, num_bytes - budget_bytes, budget_bytes))
-    raise BadValue(f"full recomputation keeps {least}, {missing} more than the budget of {budget}; take fewer or "
-                   f"shorter sequences a microbatch, or more ranks of tensor and sequence parallelism")
 
 
 def checkpointed_bytes(num_checkpoints: float, layers: int, input_bytes: float, layer_bytes: float) -> float:

@@ -165,7 +165,7 @@ class GradientBucket:
         self.sent, self._gradient, self._view_of = True, None, {}
 
 
-def flatten(parameters: Iterable[nn.Parameter], mesh: Mesh, dtype: torch.dtype | None = None,
+def flat_parameters(parameters: Iterable[nn.Parameter], mesh: Mesh, dtype: torch.dtype | None = None,
             kind: type[FlatParameter] = FlatParameter) -> list[FlatParameter]:
     """A flat parameter for each dtype, of the trainable and of the frozen ones."""
     alike: dict[tuple, list[nn.Parameter]] = {}
@@ -182,4 +182,4 @@ def in_buckets(parameters: list[nn.Parameter], mesh: Mesh, dtype: torch.dtype | 
     """
     sizes = [p.numel() * (dtype.itemsize if dtype else p.element_size()) for p in parameters]
     return [flat for chosen in buckets(sizes, bucket_bytes, bucket_bytes)
-            for flat in flatten([parameters[index] for index in sorted(chosen)], mesh, dtype)]
+            for flat in flat_parameters([parameters[index] for index in sorted(chosen)], mesh, dtype)]

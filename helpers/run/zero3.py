@@ -21,7 +21,7 @@ from torch.autograd.graph import register_multi_grad_hook
 
 from helpers.facts.errors import BadValue
 from helpers.run.broadcast import broadcast_state
-from helpers.run.flat import GradientBucket, LentParameter, flatten
+from helpers.run.flat import GradientBucket, LentParameter, flat_parameters
 from helpers.run.graph import tensors_in
 from helpers.run.mesh import GlooMesh
 from helpers.run.zero import Zero1, Zero2
@@ -42,7 +42,7 @@ class Zero3(Zero2):
         own = _parameters_of_units(module, list(units))
         broadcast_state(module)
         mesh = GlooMesh()
-        lent = {unit: flatten(parameters, mesh, dtype, LentParameter) for unit, parameters in own.items()}
+        lent = {unit: flat_parameters(parameters, mesh, dtype, LentParameter) for unit, parameters in own.items()}
         super().__init__(module, optimizer_class, dtype=dtype,
                          flats=[flat for flats in reversed(lent.values()) for flat in flats], **options)
         self.reshard_after_forward = reshard_after_forward

@@ -24,6 +24,7 @@ from helpers.run.zero import Zero1
 from helpers.run.zero3 import STAGES, Zero3
 
 ALONE, MIXED = "one process", ", bf16 and fp32"
+DDP, REDUNDANCY, FSDP = (f"PyTorch's {name}" for name in ("DDP", "ZeroRedundancyOptimizer", "fully_shard"))
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,9 @@ def _fsdp(model: nn.Module) -> nn.Module:
 
 OURS = {f"ZeRO-{number}": stage for number, stage in STAGES.items()}
 WAYS = {ALONE: partial(_adam, lambda model: model),
-        "PyTorch's DDP": partial(_adam, DistributedDataParallel),
+        DDP: partial(_adam, DistributedDataParallel),
         **{name: partial(_ours, stage) for name, stage in OURS.items()},
-        "PyTorch's ZeroRedundancyOptimizer": _redundancy,
-        "PyTorch's fully_shard": partial(_adam, _fsdp),
+        REDUNDANCY: _redundancy,
+        FSDP: partial(_adam, _fsdp),
         ALONE + MIXED: lambda model, rate: (model, MasterCopies(model, rate)),
         **{name + MIXED: partial(_ours, stage, dtype=torch.bfloat16) for name, stage in OURS.items()}}

@@ -25,7 +25,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from helpers.compare.explain_activations import Job, fit_in_words
+from helpers.compare.explain_activations import Job, job_in_words
 from helpers.compare.plots import growth, memory_bars, part_bars, residency_plot
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.compare.widgets.activations import recomputations
@@ -409,7 +409,7 @@ Table(("", "GiB a block", "of tensor parallelism alone"), tuple(
 # %%
 job = Job(specs.transformer("GPT 22B"), ranks=64, stage=3, batch=4, seq=2048)
 axes = memory_bars(recomputations(job), unit="GiB", limit_bytes=80 * GiB, limit_name="80 GiB")
-print(fit_in_words(job, 80 * GiB))
+print(job_in_words(job, 80 * GiB))
 
 # %% [markdown]
 # The picture in words: three bars.

@@ -75,7 +75,7 @@ WRONG = {
         (fsdp.updates_its_shards, 0, None, f"{LEND}the shard of layer 0 on rank 0 was changed; step reads its argum"),
         (fsdp.clears_its_input, 0, None, f"{LEND}x on rank 0 was changed; step reads its arguments only"),
         (fsdp.lends_on_rank_0_only, 0, None, f"{LEND}{ALONE}"),
-        (fsdp.divides_by_zero, 0, None, 'ZeroDivisionError: division by zero\n  File "fsdp_answers.py", line '),
+        (fsdp.divides_by_zero, 0, None, 'ZeroDivisionError: division by zero\n  File "ddp_answers.py", line '),
         (fsdp.is_not_written_yet, 0, 0, f"{LEND}is not written yet\n"),
         (fsdp.uses_the_courses_zero, 0, None, "uses helpers.run.zero3, which this exercise asks you to do without"),
         (None, 0, 0, "a function is asked for, not None of type NoneType"),

@@ -4,7 +4,7 @@ import re
 import matplotlib
 import pytest
 
-from helpers.compare.explain_activations import Job, fit_in_words, held_bytes, largest_batch, least_recompute, ledger
+from helpers.compare.explain_activations import Job, held_bytes, job_in_words, largest_batch, least_recompute, ledger
 from helpers.compare.plots import growth, memory_bars, part_bars, png
 from helpers.compare.widgets import activation_explorer
 from helpers.compare.widgets.activations import recomputations
@@ -78,7 +78,7 @@ def test_the_least_recomputation_is_found_just_above_what_each_holds():
 
 
 def test_words_have_the_numbers():
-    words = fit_in_words(JOB, 80 * GiB)
+    words = job_in_words(JOB, 80 * GiB)
     state, rest = 16 * P / 64, L * NONE + OUTSIDE + LOGITS
     assert f"state {state / GiB:.3g} GiB (stage 3 over 64 ranks)" in words
     assert f"activations and logits {rest / GiB:.3g} GiB, together {(state + rest) / GiB:.3g} GiB" in words
@@ -95,12 +95,12 @@ def test_words_have_the_numbers():
     ({"seq": 512, "tensor_parallel": 64, "sequence_parallel": True}, 10**6, "4096 or more sequences"),
 ])
 def test_words_say_whether_it_fits_and_what_would(changes, gib, says):
-    assert says in fit_in_words(job(**changes), gib * GiB)
+    assert says in job_in_words(job(**changes), gib * GiB)
 
 
 @pytest.mark.parametrize("changes", [{}, {"batch": 3}, {"seq": 32768, "attention": "flash"}, {"batch": 60}])
 def test_what_the_words_recommend_fits(changes):
-    words = fit_in_words(job(**changes), 80 * GiB)
+    words = job_in_words(job(**changes), 80 * GiB)
     if found := re.search(r"What would: recompute (\w+)", words):
         assert held_bytes(job(**changes | {"recompute": found[1]})) < 80 * GiB
     if "Flash attention would" in words:
@@ -125,7 +125,7 @@ def parts(box):
 ])
 def test_each_control_changes_words_and_picture(control, value, says):
     shown = parts(activation_explorer())
-    assert shown["words"].value == fit_in_words(JOB, 80 * GiB)
+    assert shown["words"].value == job_in_words(JOB, 80 * GiB)
     before = shown["picture"].value
     shown[control].value = value
     assert says in shown["words"].value

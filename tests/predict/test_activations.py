@@ -1,12 +1,10 @@
 """Activations: the paper's parts and rows, what divides and drops them, stages, and what is refused."""
-import math
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.facts.units import GB, MB
 from helpers.predict.activations import (
     PARTS,
     RECOMPUTES,
@@ -16,7 +14,6 @@ from helpers.predict.activations import (
     block_parts,
     blocks_in_flight,
     checkpointed_bytes,
-    smallest_recompute,
     stage_bytes,
     stage_parts,
 )
@@ -170,28 +167,6 @@ def test_recomputation_changes_blocks_alone():
     assert none == full
 
 
-def test_the_smallest_recomputation_is_found_at_and_below_what_each_keeps():
-    kept = [stage_bytes(BLOCK, 48, 51200, recompute=recompute) for recompute in RECOMPUTES]
-    assert [smallest_recompute(BLOCK, 48, num_bytes, 51200) for num_bytes in kept] == list(RECOMPUTES)
-    assert [smallest_recompute(BLOCK, 48, num_bytes - 1, 51200) for num_bytes in kept[:2]] == ["selective", "full"]
-
-
-def test_parallelism_saves_recomputation():
-    assert smallest_recompute(BLOCK, 48, 80 * GB, tensor_parallel=8) == "none"
-    assert smallest_recompute(BLOCK, 48, 60 * GB, tensor_parallel=8) == "selective"
-    assert smallest_recompute(BLOCK, 48, 60 * GB, tensor_parallel=8, sequence_parallel=True) == "none"
-
-
-@pytest.mark.parametrize(("block", "budget_bytes", "says"), [
-    (Block(1000, 1, 1000, 10), 20 * MB, "keeps 25 MB, 5 MB more than the budget of 20 MB; take fewer or shorter"),
-    (Block(1000, 1000, 1000, 10), 20 * GB, "keeps 25 GB, 5 GB more than the budget of 20 GB; take fewer or shorter"),
-])
-def test_a_budget_that_nothing_fits_is_refused_with_what_is_missing(block, budget_bytes, says):
-    """10 blocks' inputs of 2 sbh, an embedding mask of sbh, a last norm and an output layer of 2 sbh."""
-    with pytest.raises(ValueError, match=f"full recomputation {says}"):
-        smallest_recompute(block, 10, budget_bytes)
-
-
 @given(st.integers(1, 200), st.integers(1, 10**9), st.integers(1, 10**9), st.floats(0.1, 100))
 def test_no_other_number_of_checkpoints_keeps_less_than_the_best(layers, input_bytes, layer_bytes, other):
     best = best_num_checkpoints(layers, input_bytes, layer_bytes)
@@ -215,8 +190,6 @@ def test_a_size_that_is_none_is_refused(name, value):
     (lambda: blocks_in_flight(0), "layers is a whole number from 1, not 0"),
     (lambda: blocks_in_flight(10, 4), r"layers is a multiple of pipeline \* interleave = 4, not 10"),
     (lambda: blocks_in_flight(8, 4, 4), r"layers is a multiple of pipeline \* interleave = 16, not 8"),
-    (lambda: smallest_recompute(BLOCK, 4, 0), r"budget_bytes is a number of bytes above 0, such as 24 \* GB, not 0"),
-    (lambda: smallest_recompute(BLOCK, 4, math.nan), "budget_bytes is a number of bytes above 0"),
 ])
 def test_nonsense_is_refused_and_the_message_says_what_is_wanted(call, says):
     with pytest.raises(ValueError, match=says):

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import ipywidgets as widgets
 
-from helpers.compare.explain_activations import Job, fit_in_words, ledger
+from helpers.compare.explain_activations import Job, job_in_words, ledger
 from helpers.compare.plots import memory_bars, png
 from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.widgets.memory import STAGES
 from helpers.facts.specs import CARDS, TRANSFORMERS, card, transformer
 from helpers.facts.units import in_unit
 from helpers.predict.activations import ATTENTIONS, RECOMPUTES
 from helpers.predict.memory import SHARDED_FROM
 
-STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
 DIVIDED = {"none": (1, False), "2 ranks": (2, False), "8 ranks": (8, False), "8, sequence too": (8, True)}
 SEQS = [512, 1024, 2048, 4096, 8192, 32768, 131072]
 MOST_SEQUENCES = 64
@@ -42,7 +42,7 @@ def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].
         limit = card(cards.value).memory_bytes
         drawn = png(memory_bars(recomputations(job), limit_bytes=limit, unit="GiB",
                                 limit_name=f"card, {in_unit(limit, 'GiB')}"))
-        words.value, picture.value = fit_in_words(job, limit), drawn
+        words.value, picture.value = job_in_words(job, limit), drawn
 
     follow(redraw, *controls.values(), cards, tensors)
     return widgets.VBox([row(controls["model"], cards), row(controls["ranks"], controls["stage"]),
