@@ -374,9 +374,11 @@ fsdp_explorer()
 
 
 # %% [markdown]
-# ## Break it
+# <details><summary>What you should have seen</summary>
+# Llama in fp32 fits with resharding, one block or two a unit; kept, or as one unit, never.
+# </details>
 #
-# (Llama, in fp32: with resharding, one block or a few a unit; kept, or as one unit, never.)
+# ## Break it
 #
 # **The same card, another death.**
 # DDP on the cards of the question: with 4 ranks, then you may try 2, or 8.

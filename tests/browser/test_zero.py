@@ -19,7 +19,7 @@ def test_a_step_is_watched_on_real_ranks_and_a_larger_bucket_raises_the_peak(lab
     sentence, image = cell.locator(".widget-html-content"), cell.locator("img")
     expect(sentence).to_contain_text(f"ZeRO-2 on 4 ranks: state by the formula {(4 + 12 / 4) * PARAMS / 1024:,.0f} KiB")
     small, before = kib(sentence.inner_text(), "peaks at"), picture_bytes(image)
-    choose(lab, cell.get_by_role("combobox", name="layers a unit"), 3)
+    choose(lab, cell.get_by_role("combobox", name="a unit is"), 3)
     expect(sentence).not_to_contain_text(f"peaks at {small:,.0f} KiB", timeout=20_000)
     assert kib(sentence.inner_text(), "peaks at") > small + 0.5 * 4 * PARAMS / 1024
     assert picture_bytes(image) != before

@@ -47,7 +47,7 @@ UNSEEN = ("counter",)                   # a few bytes
 
 def residency_plot(runs: dict[str, Residency], *, unit: str = "MiB", ax=None):
     """What is alive after each allocation and release, by kind; runs side by side, on one scale."""
-    grid = [ax] if ax else plt.subplots(1, len(runs), figsize=(1.2 + 3.2 * len(runs), 3.6), sharey=True,
+    grid = [ax] if ax else plt.subplots(1, len(runs), figsize=(max(6.4, 1.2 + 3.2 * len(runs)), 3.6), sharey=True,
                                         layout="constrained", squeeze=False)[1][0]
     seen = {kind for alive in runs.values() for kind in alive.bytes if kind not in UNSEEN}
     kinds = [*sorted(seen - {*KINDS}), *(kind for kind in KINDS if kind in seen)]

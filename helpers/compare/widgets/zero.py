@@ -18,7 +18,7 @@ def residency_explorer(stage: int = 2, world_size: int = 4, layers_together: int
     """Stage, ranks, layers of a bucket or unit, samples; real ranks make a step, and its allocations are drawn."""
     stages = choice("stage", list(STAGES.items()), stage)
     ranks, ranks_slider = number("ranks", world_size, 1, 6)
-    together = choice("layers a unit", [1, 2, 4, 8], layers_together)
+    together = choice("a unit is", [(f"{n} layer{'s' * (n > 1)}", n) for n in (1, 2, 4, 8)], layers_together)
     samples, samples_slider = number("samples", num_samples, 1, 256)
     picture, words = widgets.Image(format="png", width=640), widgets.HTML()
 
