@@ -7,6 +7,8 @@ import time
 import torch
 from torch import Tensor, nn
 
+from helpers.facts.errors import BadValue
+
 BACKWARD_OF = "backward of "            # the profiler's name for the backward of a padded layer, before its own name
 
 
@@ -20,6 +22,15 @@ def perceptron(*widths: int) -> nn.Sequential:
     layers = [layer for before, after in itertools.pairwise(widths)
               for layer in (nn.Linear(before, after), nn.ReLU())]
     return nn.Sequential(*layers[:-1])
+
+
+def cut(model: nn.Sequential, num_stages: int) -> list[nn.Sequential]:
+    """The model's layers in `num_stages` parts of as equal a number as can be, the first ones larger."""
+    size, larger = divmod(len(model), num_stages)
+    if not size:
+        raise BadValue(f"{len(model)} layers cannot be cut into {num_stages} stages: take at most {len(model)}")
+    starts = [i * size + min(i, larger) for i in range(num_stages + 1)]
+    return [model[start:end] for start, end in itertools.pairwise(starts)]
 
 
 class Padded(nn.Module):

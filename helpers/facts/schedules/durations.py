@@ -1,0 +1,41 @@
+"""How long a step takes: seconds, or any unit, by kind of action, for all stages alike or for each.
+
+    {"F": 1.0, "B": 2.0}                     every stage
+    {"F": [1.0, 1.0, 1.5], "B": 2.0}         stage 2 has a slower forward
+
+A missing B is I + W, and a missing "F&B" is F + B, that of its stages: an overlap that saves nothing.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from helpers.facts.errors import BadValue
+from helpers.facts.schedules.schedule import KINDS, PAIR, Pair, Step
+
+Durations = Mapping[str, float | Sequence[float]]
+
+
+def duration_of(durations: Durations, num_stages: int) -> Callable[[Step], float]:
+    """The function that gives the duration of a step; raises `BadValue` if `durations` cannot be meant."""
+    if odd := set(durations) - {*KINDS, PAIR}:
+        raise BadValue(f"durations are by kind, F, B, I, W or F&B; {', '.join(map(repr, sorted(odd)))} is none")
+    tables = {kind: _of_stages(kind, given, num_stages) for kind, given in durations.items()}
+    if "B" not in tables and {"I", "W"} <= tables.keys():
+        tables["B"] = [i + w for i, w in zip(tables["I"], tables["W"], strict=True)]
+
+    def duration(step: Step) -> float:
+        if step.kind in tables:
+            return tables[step.kind][step.stage]
+        if isinstance(step, Pair):
+            return sum(map(duration, step.parts))
+        raise BadValue(f"the schedule has {step.kind} actions: give their duration, too; given are {', '.join(tables)}")
+
+    return duration
+
+
+def _of_stages(kind: str, given: float | Sequence[float], num_stages: int) -> list[float]:
+    times = [given] * num_stages if isinstance(given, int | float) else list(given)
+    if len(times) != num_stages or not all(isinstance(t, int | float) and t >= 0 for t in times):
+        raise BadValue(f"the duration of {kind} is a number of at least 0, or one for each of the {num_stages} stages; "
+                       f"not {given!r}")
+    return times

@@ -1,0 +1,83 @@
+"""Bubbles in closed form.  Each is a test against `simulate`, which plays the schedule.
+
+    p  ranks        m  microbatches       f, i, w  time of F, I and W of one stage       b = i + w
+    pair            time of a forward and a backward that overlap
+
+    GPipe, 1F1B       (p - 1)(f + b)
+    interleaved       (p - 1)(f + b)         of the smaller stages: 1 / num_chunks of the above
+    ZB-H1             (p - 1)(f + i - w)
+    ZB-H2             (p - 1)(f + i - 2 w)   in a rank's own span; while it waits for its first input it idles, too
+    DualPipe(V)       (s/2 - 1)(pair + b - 3 w)     s stages
+
+None depends on m: the bubble's TIME is constant, its fraction falls.
+What is called bubble_... here is idle time over idle time and the work of all microbatches, m (f + b).
+
+Sources: arXiv:1811.06965; arXiv:2104.04473, section 2.2; arXiv:2401.10241, table 2; README of deepseek-ai/DualPipe.
+"""
+from __future__ import annotations
+
+from helpers.facts.errors import BadValue
+
+
+def bubble_fraction(num_stages: int, num_microbatches: int) -> float:
+    """(p - 1) / (m + p - 1): of total, one stage on each rank, all stages alike."""
+    _check(num_stages, num_microbatches)
+    return (num_stages - 1) / (num_microbatches + num_stages - 1)
+
+
+def bubble_1f1b(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1) -> float:
+    """Of total; GPipe's is the same."""
+    _check(num_stages, num_microbatches)
+    return _of_total((num_stages - 1) * (f + i + w), num_microbatches * (f + i + w))
+
+
+def bubble_interleaved(num_ranks: int, num_microbatches: int, num_chunks: int = 2) -> float:
+    """Of total, if num_ranks divides num_microbatches."""
+    _check(num_ranks, num_microbatches)
+    return _of_total((num_ranks - 1) / num_chunks, num_microbatches)
+
+
+def bubble_zero_bubble(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1) -> float:
+    """Of total, for ZB-H1; holds where w is at most f and i, and m at least p."""
+    _check(num_stages, num_microbatches)
+    return _of_total((num_stages - 1) * (f + i - w), num_microbatches * (f + i + w))
+
+
+def bubble_dualpipe(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1,
+                    pair: float | None = None) -> float:
+    """The idle time of the rank that idles most, over that and m (f + b); for an even number of stages, m >= 2 stages.
+
+    pair    f + i + w if None: an overlap that saves nothing.  Where it saves, work takes less than m (f + b).
+    """
+    _check(num_stages, num_microbatches)
+    if num_stages % 2 or num_microbatches % 2 or num_microbatches < 2 * num_stages:
+        raise BadValue(f"DualPipe takes an even number of stages and an even number of microbatches, at least twice as "
+                       f"many; not {num_stages} and {num_microbatches}")
+    return _overlapped(num_stages, num_microbatches, f, i, w, pair)
+
+
+def bubble_dualpipev(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1,
+                     pair: float | None = None) -> float:
+    """As `bubble_dualpipe`, on half as many ranks as stages, for at least as many microbatches as stages.
+
+    A rank has two stages here, and does 2 m (f + b) of work: the same idle time is half the fraction.
+    """
+    _check(num_stages, num_microbatches)
+    if num_stages % 2 or num_microbatches < num_stages:
+        raise BadValue(f"DualPipeV takes an even number of stages and at least as many microbatches; not {num_stages} "
+                       f"and {num_microbatches}")
+    return _overlapped(num_stages, 2 * num_microbatches, f, i, w, pair)
+
+
+def _overlapped(num_stages: int, num_microbatches: float, f: float, i: float, w: float, pair: float | None) -> float:
+    idle = (num_stages // 2 - 1) * ((f + i + w if pair is None else pair) + i - 2 * w)
+    return _of_total(idle, num_microbatches * (f + i + w))
+
+
+def _of_total(idle: float, work: float) -> float:
+    return idle / (work + idle)
+
+
+def _check(num_stages: int, num_microbatches: int) -> None:
+    if num_stages < 1 or num_microbatches < 1:
+        raise BadValue(f"there are at least 1 stage and 1 microbatch, not {num_stages} and {num_microbatches}")
