@@ -5,8 +5,9 @@
     python -m helpers ddp-demo       a few steps of DDP: spread of the parameters, gradients against one process
     python -m helpers ddp            one process, our DDP and PyTorch's, trained side by side
     python -m helpers zero           the stages of ZeRO: loss, equality with Adam, bytes of state on a rank
+    python -m helpers pipeline       a schedule simulated and played: Gantt, bubble, equality with one process
 
-The last three also run under torchrun: torchrun --nproc-per-node 2 -m helpers ddp-demo
+The last four also run under torchrun: torchrun --nproc-per-node 2 -m helpers ddp-demo
 """
 from __future__ import annotations
 
@@ -30,6 +31,7 @@ def main() -> int:
     collectives.add_argument("--source", type=int, default=0, help="rank that broadcasts (default 0)")
     collectives.set_defaults(run=_collectives)
     _add_training(commands)
+    _add_pipeline(commands)
     options = parser.parse_args()
     try:
         return options.run(options)
@@ -53,6 +55,15 @@ def _add_training(commands: argparse._SubParsersAction) -> None:
         command.add_argument("--num-steps", type=int, default=num_steps, help=f"(default {num_steps})")
         command.add_argument("--batch-size", type=int, default=8, help="samples on each rank (default 8)")
         command.add_argument("--seed", type=int, default=seed, help=f"(default {seed})")
+
+
+def _add_pipeline(commands: argparse._SubParsersAction) -> None:
+    command = commands.add_parser("pipeline", help="simulate a pipeline's schedule and play it on real ranks")
+    command.add_argument("--world-size", type=int, help="ranks (default 4, or torchrun's)")
+    command.add_argument("--num-microbatches", type=int, default=8, help="(default 8)")
+    command.add_argument("--schedule", default="1F1B", help="GPipe, 1F1B, ZB-H1, ... (default 1F1B)")
+    command.add_argument("--unit-ms", type=float, default=50.0, help="a forward takes this, B twice (default 50)")
+    command.set_defaults(run=_pipeline)
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -97,6 +108,15 @@ def _zero(options: argparse.Namespace) -> int:
     tables = zero(options.world_size, options.num_steps, options.batch_size, options.seed, options.rate)
     if tables is not None:
         print(*tables, sep="\n\n")
+    return 0
+
+
+def _pipeline(options: argparse.Namespace) -> int:
+    from helpers.compare.pipeline import pipeline
+
+    report = pipeline(options.world_size, options.schedule, options.num_microbatches, options.unit_ms)
+    if report is not None:
+        print(*report, sep="\n\n")
     return 0
 
 

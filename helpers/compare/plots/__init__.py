@@ -2,10 +2,11 @@
 from helpers.compare.plots.activations import growth, part_bars
 from helpers.compare.plots.figure import png
 from helpers.compare.plots.memory import memory_bars, residency_plot
+from helpers.compare.plots.pipeline import bubble_curves, held_strip, pipeline_gantt, pipeline_picture
 from helpers.compare.plots.rings import ring_frame, ring_strip
 from helpers.compare.plots.sharding import step_curves
 from helpers.compare.plots.times import gantt, times
 from helpers.compare.plots.training import losses, who_draws
 
-__all__ = ["gantt", "growth", "losses", "memory_bars", "part_bars", "png", "residency_plot", "ring_frame",
-           "ring_strip", "step_curves", "times", "who_draws"]
+__all__ = ["bubble_curves", "gantt", "growth", "held_strip", "losses", "memory_bars", "part_bars", "pipeline_gantt",
+           "pipeline_picture", "png", "residency_plot", "ring_frame", "ring_strip", "step_curves", "times", "who_draws"]
