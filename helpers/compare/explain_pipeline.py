@@ -12,8 +12,8 @@ def schedule_in_words(schedule: Schedule, trace: Trace) -> str:
     idle, most = idle_s(trace), most_held(schedule)
     return (f"{schedule.name}: {schedule.num_stages} stages on {schedule.num_ranks} ranks, "
             f"{schedule.num_microbatches} microbatches, {duration_s(trace):.4g} units. "
-            f"Idle: {_range(idle)} units a rank; {bubble_of_total(trace):.2%} of total, {bubble_of_ideal(trace):.2%} of "
-            f"ideal, {bubble_rate(trace):.2%} of the longest own span. "
+            f"Idle: {_range(idle)} units a rank; {bubble_of_total(trace):.2%} of total, "
+            f"{bubble_of_ideal(trace):.2%} of ideal, {bubble_rate(trace):.2%} of the longest own span. "
             f"Held at most: {_range(most)} forwards{_of_stages(schedule)}.")
 
 

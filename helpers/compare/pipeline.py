@@ -40,5 +40,5 @@ def _report(name: str, num_microbatches: int, seconds: dict[str, float], parts: 
             ("bubble, of ideal", *(f"{ideal:.2%}" for ideal in ideals)))
     return drawn, Table((f"{name}, {len(parts)} ranks, {num_microbatches} microbatches", *traces), rows, (
         f"Forwards held at most, by rank: {', '.join(map(str, most_held(schedule)))}.",
-        f"Loss {sum(part.loss for part in parts):.6f}, of one process {parts[0].loss_alone:.6f}; gradients differ by at "
-        f"most {max(part.worst for part in parts):.0e} of the largest."))
+        f"Loss {sum(part.loss for part in parts):.6f}, of one process {parts[0].loss_alone:.6f}; gradients differ by "
+        f"at most {max(part.worst for part in parts):.0e} of the largest."))

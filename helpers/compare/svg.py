@@ -25,8 +25,8 @@ def svg_gantt(trace: Trace, num_ranks: int, least_units: float, unit: str = "", 
     return (f'<svg viewBox="0 0 {WIDTH} {height}" width="100%" style="max-width:{WIDTH}px;background:white" role="img" '
             f'aria-label="{escape(title)}" font-family="sans-serif">{rows}{boxes}'
             f'<text x="{LEFT}" y="{height - 5}" font-size="12">0</text>'
-            f'<text x="{WIDTH - 10}" y="{height - 5}" font-size="12" text-anchor="end">{length:.4g} {escape(unit)}</text>'
-            "</svg>")
+            f'<text x="{WIDTH - 10}" y="{height - 5}" font-size="12" text-anchor="end">{length:.4g} {escape(unit)}'
+            "</text></svg>")
 
 
 def _boxes(span: Span, start: float, scale: float, first_stage: int, unit: str) -> str:

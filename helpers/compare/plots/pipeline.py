@@ -27,8 +27,8 @@ def pipeline_picture(traces: dict[str, Trace], unit: str = "s", per_unit: float 
     With two traces, the second one's ends are compared with the first's.  Returns both axes.
     """
     num_rows = sum(len(_ranks(trace)) for trace in traces.values())
-    figure, (top, below) = plt.subplots(2, 1, figsize=(11, 2.6 + 0.36 * num_rows), sharex=True, layout="constrained",
-                                        height_ratios=(0.36 * num_rows, 1.5))
+    _, (top, below) = plt.subplots(2, 1, figsize=(11, 2.6 + 0.36 * num_rows), sharex=True, layout="constrained",
+                                   height_ratios=(0.36 * num_rows, 1.5))
     pipeline_gantt(traces, per_unit=per_unit, ax=top)
     held_strip(list(traces.values())[-1], per_unit=per_unit, ax=below)
     below.set(xlabel=unit)
@@ -48,7 +48,7 @@ def pipeline_gantt(traces: dict[str, Trace], per_unit: float = 1.0, ax=None):
             late = (_end(traces[name], rank) - _end(first, rank)) * per_unit
             ax.text(1.005, place, f"{late:+.3g}", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     places = [row + 0.25 * (row // len(traces)) for row in range(len(pairs))]
-    ax.set(yticks=places, yticklabels=[f"rank {rank}" + (f" {name}" if len(traces) > 1 else "") for rank, name in pairs])
+    ax.set_yticks(places, [f"rank {rank}" + f" {name}" * (len(traces) > 1) for rank, name in pairs])
     ax.set(ylim=(places[-1] + 0.55, -0.55), title=_title(traces, per_unit))
     ax.margins(x=0.005)
     ax.spines[["top", "right"]].set_visible(False)
@@ -57,9 +57,9 @@ def pipeline_gantt(traces: dict[str, Trace], per_unit: float = 1.0, ax=None):
 
 def _title(traces: dict[str, Trace], per_unit: float) -> str:
     lengths = {name: duration_s(trace) for name, trace in traces.items()}
-    first = next(iter(lengths.values()))
-    return ", ".join(f"{name} {length * per_unit:,.4g}" + (f" ({length / first - 1:+.1%})" if length is not first else "")
-                     for name, length in lengths.items())
+    (first, length), *others = lengths.items()
+    return ", ".join([f"{first} {length * per_unit:,.4g}", *(
+        f"{name} {other * per_unit:,.4g} ({other / length - 1:+.1%})" for name, other in others)])
 
 
 def _row(ax, place: float, spans: list[Span], start: float, per_unit: float) -> None:

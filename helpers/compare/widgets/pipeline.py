@@ -20,7 +20,7 @@ def pipeline_explorer(schedule: str = "1F1B", ranks: int = 4, microbatches: int 
                       overlap: float = 0.0) -> widgets.VBox:
     """Schedule, ranks, microbatches, time of W (F and I take 1), time of a message, what a pair of F and B saves."""
     controls = {"schedule": choice("schedule", list(BUILDERS), schedule), "w": choice("W takes", TIMES, w),
-                "send": choice("a message", SENDS, send), "overlap": choice("F&B saves", TIMES[:4] + [0.0], overlap)}
+                "send": choice("a message", SENDS, send), "overlap": choice("F&B saves", [0.0, *TIMES[:4]], overlap)}
     controls["ranks"], rank_slider = number("ranks", ranks, 1, MOST_RANKS)
     controls["microbatches"], microbatch_slider = number("microbatches", microbatches, 1, MOST_MICROBATCHES)
     picture, words = widgets.HTML(), widgets.HTML()

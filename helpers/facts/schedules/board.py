@@ -62,8 +62,8 @@ def place(board: Board, rank: int, text: str) -> Board:
                           f"{'is' if len(missing) == 1 else 'are'} not on the board")
     steps = (*board.placed.steps[rank], action)
     if board.cap is not None and max(held(steps)) > board.cap:
-        raise IllegalMove(f"rank {rank} has memory for {board.cap} microbatches, and {short(action)} would be one more: "
-                          f"it must finish one first, with {'W' if action_kinds(board)[-1] == 'W' else 'B'}")
+        raise IllegalMove(f"rank {rank} has memory for {board.cap} microbatches, and {short(action)} would be one "
+                          f"more: it must finish one first, with {action_kinds(board)[-1]}")
     ranks = (*board.placed.steps[:rank], steps, *board.placed.steps[rank + 1:])
     return replace(board, placed=replace(board.placed, steps=ranks))
 
@@ -88,8 +88,8 @@ def action_kinds(board: Board) -> str:
 def _meant(board: Board, rank: int, text: str) -> Action:
     kinds, match = action_kinds(board), _MOVE.fullmatch(text.strip().upper())
     if not match or match[1] not in kinds:
-        raise IllegalMove(f"{text.strip()!r} is no step of this board: write one of {', '.join(kinds)} and a microbatch, "
-                          "as in F0")
+        raise IllegalMove(f"{text.strip()!r} is no step of this board: write one of {', '.join(kinds)} and a "
+                          "microbatch, as in F0")
     if match[2] is None:
         done = {a.microbatch for a in board.placed.steps[rank] if a.kind == match[1]}
         left = [m for m in range(board.rules.num_microbatches) if m not in done]
