@@ -22,7 +22,8 @@ def board_in_words(board: Board, trace: Trace, best: Trace, best_name: str) -> s
     held = f"Held at most: {', '.join(map(str, most_held(board.placed)))}"
     held += f" of {board.cap}." if board.cap is not None else "."
     if not board.full:
-        return f"{board.num_left} steps are left to place. {held}"
+        so_far = f" So far {duration_s(trace):.4g} units, {bubble_of_total(trace):.0%} of them idle." if trace else ""
+        return f"{board.num_left} step{'s are' if board.num_left > 1 else ' is'} left to place.{so_far} {held}"
     return (f"Complete: {duration_s(trace):.4g} units, bubble {bubble_of_total(trace):.2%} of total; {best_name} takes "
             f"{duration_s(best):.4g} and has {bubble_of_total(best):.2%}. {held}")
 

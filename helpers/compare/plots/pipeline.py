@@ -29,13 +29,12 @@ def pipeline_picture(traces: dict[str, Trace], unit: str = "s", per_unit: float 
     num_rows = sum(len(_ranks(trace)) for trace in traces.values())
     _, (top, below) = plt.subplots(2, 1, figsize=(11, 2.6 + 0.36 * num_rows), sharex=True, layout="constrained",
                                    height_ratios=(0.36 * num_rows, 1.5))
-    pipeline_gantt(traces, per_unit=per_unit, ax=top)
-    held_strip(list(traces.values())[-1], per_unit=per_unit, ax=below)
-    below.set(xlabel=unit)
+    pipeline_gantt(traces, unit, per_unit, ax=top).set(xlabel="")
+    held_strip(list(traces.values())[-1], unit, per_unit, ax=below)
     return top, below
 
 
-def pipeline_gantt(traces: dict[str, Trace], per_unit: float = 1.0, ax=None):
+def pipeline_gantt(traces: dict[str, Trace], unit: str = "s", per_unit: float = 1.0, ax=None):
     """A row for each rank and trace; at its right, how much later a rank ends than in the first trace."""
     pairs = [(rank, name) for rank in _ranks(next(iter(traces.values()))) for name in traces]
     ax = ax or plt.subplots(figsize=(11, 1 + 0.36 * len(pairs)), layout="constrained")[1]
@@ -49,17 +48,19 @@ def pipeline_gantt(traces: dict[str, Trace], per_unit: float = 1.0, ax=None):
             ax.text(1.005, place, f"{late:+.3g}", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     places = [row + 0.25 * (row // len(traces)) for row in range(len(pairs))]
     ax.set_yticks(places, [f"rank {rank}" + f" {name}" * (len(traces) > 1) for rank, name in pairs])
-    ax.set(ylim=(places[-1] + 0.55, -0.55), title=_title(traces, per_unit))
+    if len(traces) > 1:
+        ax.text(1.005, -0.8, "ends later by", transform=ax.get_yaxis_transform(), fontsize=8)
+    ax.set(ylim=(places[-1] + 0.55, -0.55), title=_title(traces, unit, per_unit), xlabel=unit)
     ax.margins(x=0.005)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
-def _title(traces: dict[str, Trace], per_unit: float) -> str:
+def _title(traces: dict[str, Trace], unit: str, per_unit: float) -> str:
     lengths = {name: duration_s(trace) for name, trace in traces.items()}
     (first, length), *others = lengths.items()
-    return ", ".join([f"{first} {length * per_unit:,.4g}", *(
-        f"{name} {other * per_unit:,.4g} ({other / length - 1:+.1%})" for name, other in others)])
+    return ", ".join([f"{first}: {length * per_unit:,.4g} {unit}", *(
+        f"{name}: {other * per_unit:,.4g} {unit} ({other / length - 1:+.1%})" for name, other in others)])
 
 
 def _row(ax, place: float, spans: list[Span], start: float, per_unit: float) -> None:
@@ -78,7 +79,7 @@ def _row(ax, place: float, spans: list[Span], start: float, per_unit: float) -> 
                         color=ink, fontsize=7 if len(parts) == 1 else 5.5, clip_on=True)
 
 
-def held_strip(trace: Trace, per_unit: float = 1.0, ax=None):
+def held_strip(trace: Trace, unit: str = "s", per_unit: float = 1.0, ax=None):
     """Microbatches that each rank holds over time."""
     ax = ax or plt.subplots(figsize=(11, 1.8), layout="constrained")[1]
     start, end = min(s.start for s in trace), max(s.end for s in trace)
@@ -89,7 +90,7 @@ def held_strip(trace: Trace, per_unit: float = 1.0, ax=None):
         ax.step([per_unit * (t - start) for t in changes], [count + shift for count in changes.values()], where="post",
                 color=RANKS[rank % len(RANKS)], linestyle=LINES[rank % len(LINES)], linewidth=1.5,
                 label=f"rank {rank}: at most {max(count for _, count in curve):g}")
-    ax.set(ylabel="held", ylim=(-0.4, None))
+    ax.set(xlabel=unit, ylabel="held", ylim=(-0.4, None))
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import ipywidgets as widgets
 
+LONGEST_NAME = 11               # letters that fit beside a field
+
 
 def follow(redraw: Callable, *controls: widgets.Widget) -> None:
     """Draw now, and whenever a control changes."""
@@ -24,6 +26,8 @@ def choice(name: str, options: list, value) -> widgets.Dropdown:
 def number(name: str, value: int, least: int, most: int) -> tuple[widgets.BoundedIntText, widgets.IntSlider]:
     """A field and a slider for one number; the field has the name that a slider cannot give a screen reader."""
     field = widgets.BoundedIntText(value=value, min=least, max=most, description=name)
+    if len(name) > LONGEST_NAME:
+        field.style.description_width = "initial"           # as wide as it is
     slider = widgets.IntSlider(value=value, min=least, max=most, continuous_update=False, readout=False)
     widgets.link((field, "value"), (slider, "value"))
     return field, slider
