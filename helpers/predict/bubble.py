@@ -1,14 +1,17 @@
 """Bubbles in closed form.  Each is a test against `simulate`, which plays the schedule.
 
     p  ranks        m  microbatches       f, i, w  time of F, I and W of one stage       b = i + w
-    pair            time of a forward and a backward that overlap
+    pair            time of a forward and a backward that overlap, from max(f, b) to f + b
 
     GPipe, 1F1B       (p - 1)(f + b)
-    interleaved       (p - 1)(f + b)         of the smaller stages: 1 / num_chunks of the above
-    ZB-H1             (p - 1)(f + i - w)
-    ZB-H2             (p - 1)(f + i - 2 w)   in a rank's own span; while it waits for its first input it idles, too
-    DualPipe(V)       (s/2 - 1)(pair + b - 3 w)     s stages
+    interleaved       (p - 1)(f + b)                of the smaller stages: 1 / num_chunks of the above; m >= p
+    ZB-H1             (p - 1)(f + i - w)            w <= f, w <= i, m >= p
+    ZB-H2             (p - 1)(f + i - 2 w)          in a rank's own span; w <= f, 2 w <= f + i, m >= 2 p - 1
+                      (p - 1) max(f, f + i - 2 w)   from the first start of any rank to the last end
+    ZB-V              0, and (p - 1) f              likewise, of the smaller stages; f = i = w, m >= 2 p - 1
+    DualPipe(V)       (s/2 - 1)(pair + b - 3 w)     s stages, the rank that idles most; f = i, w <= f, m >= 2 ranks
 
+Outside these conditions a bubble may be larger or smaller: simulate it.
 None depends on m: the bubble's TIME is constant, its fraction falls.
 What is called bubble_... here is idle time over idle time and the work of all microbatches, m (f + b).
 
@@ -32,21 +35,22 @@ def bubble_1f1b(num_stages: int, num_microbatches: int, *, f: float = 1, i: floa
 
 
 def bubble_interleaved(num_ranks: int, num_microbatches: int, num_chunks: int = 2) -> float:
-    """Of total, if num_ranks divides num_microbatches."""
+    """Of total; holds for at least as many microbatches as ranks."""
     _check(num_ranks, num_microbatches)
     return _of_total((num_ranks - 1) / num_chunks, num_microbatches)
 
 
 def bubble_zero_bubble(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1) -> float:
-    """Of total, for ZB-H1; holds where w is at most f and i, and m at least p."""
+    """Of total, for ZB-H1; holds where w is at most f and at most i, and m at least p."""
     _check(num_stages, num_microbatches)
     return _of_total((num_stages - 1) * (f + i - w), num_microbatches * (f + i + w))
 
 
 def bubble_dualpipe(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1,
                     pair: float | None = None) -> float:
-    """The idle time of the rank that idles most, over that and m (f + b); for an even number of stages, m >= 2 stages.
+    """The idle time of the rank that idles most, over that and m (f + b); holds where f = i, and w is at most f.
 
+    For an even number of stages, an even m, and m >= 2 stages.
     pair    f + i + w if None: an overlap that saves nothing.  Where it saves, work takes less than m (f + b).
     """
     _check(num_stages, num_microbatches)

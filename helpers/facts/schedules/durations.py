@@ -8,6 +8,7 @@ A missing B is I + W, and a missing "F&B" is F + B, that of its stages: an overl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules.schedule import KINDS, PAIR, Pair, Step
@@ -34,8 +35,8 @@ def duration_of(durations: Durations, num_stages: int) -> Callable[[Step], float
 
 
 def _of_stages(kind: str, given: float | Sequence[float], num_stages: int) -> list[float]:
-    times = [given] * num_stages if isinstance(given, int | float) else list(given)
-    if len(times) != num_stages or not all(isinstance(t, int | float) and t >= 0 for t in times):
+    times = [given] * num_stages if isinstance(given, Real) else list(given)
+    if len(times) != num_stages or not all(isinstance(t, Real) and t >= 0 for t in times):
         raise BadValue(f"the duration of {kind} is a number of at least 0, or one for each of the {num_stages} stages; "
                        f"not {given!r}")
     return times

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules.held import held
@@ -22,9 +23,9 @@ class IllegalSchedule(BadValue):
 
 def validate(schedule: Schedule, cap: int | None = None) -> None:
     """Raises `IllegalSchedule` with the first reason found; `cap`: the most microbatches that a rank may hold."""
-    for reason, marked in (*_numbers(schedule), *_counts(schedule), *_homes(schedule), *_early(schedule),
-                           *_circles(schedule), *_over(schedule, cap)):
-        picture = f"\n{grid(schedule, marked)}" if max(map(len, schedule.steps)) <= WIDEST_GRID else ""
+    for reason, marked in chain(_numbers(schedule), _counts(schedule), _homes(schedule), _early(schedule),
+                                _circles(schedule), _over(schedule, cap)):              # each may rely on those before
+        picture = f"\n{grid(schedule, marked)}" if max(map(len, schedule.steps), default=0) <= WIDEST_GRID else ""
         raise IllegalSchedule(f"{schedule.name}: {reason}{picture}")
 
 
