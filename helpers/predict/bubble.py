@@ -11,7 +11,7 @@
     ZB-V              0, and (p - 1) f              likewise, of the smaller stages; f = i = w, m >= 2 p - 1
     DualPipe(V)       (s/2 - 1)(pair + b - 3 w)     s stages, the rank that idles most; f = i, w <= f, m >= 2 ranks
 
-Outside these conditions a bubble may be larger or smaller: simulate it.
+Outside these conditions a bubble may be larger or smaller: functions refuse, and `simulate` tells.
 None depends on m: the bubble's TIME is constant, its fraction falls.
 What is called bubble_... here is idle time over idle time and the work of all microbatches, m (f + b).
 
@@ -35,14 +35,16 @@ def bubble_1f1b(num_stages: int, num_microbatches: int, *, f: float = 1, i: floa
 
 
 def bubble_interleaved(num_ranks: int, num_microbatches: int, num_chunks: int = 2) -> float:
-    """Of total; holds for at least as many microbatches as ranks."""
+    """Of total, for at least as many microbatches as ranks; with fewer the schedule idles longer."""
     _check(num_ranks, num_microbatches)
+    _holds(num_chunks >= 1, "a rank has at least one chunk")
     return _of_total((num_ranks - 1) / num_chunks, num_microbatches)
 
 
 def bubble_zero_bubble(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1) -> float:
     """Of total, for ZB-H1; holds where w is at most f and at most i, and m at least p."""
     _check(num_stages, num_microbatches)
+    _holds(w <= min(f, i) and num_microbatches >= num_stages, "w is at most f and at most i, and m at least p")
     return _of_total((num_stages - 1) * (f + i - w), num_microbatches * (f + i + w))
 
 
@@ -74,8 +76,14 @@ def bubble_dualpipev(num_stages: int, num_microbatches: int, *, f: float = 1, i:
 
 
 def _overlapped(num_stages: int, num_microbatches: float, f: float, i: float, w: float, pair: float | None) -> float:
+    _holds(f == i and w <= f, "f = i, and w is at most f")
     idle = (num_stages // 2 - 1) * ((f + i + w if pair is None else pair) + i - 2 * w)
     return _of_total(idle, num_microbatches * (f + i + w))
+
+
+def _holds(condition: bool, where: str) -> None:
+    if not condition:
+        raise BadValue(f"the closed form holds where {where}; elsewhere simulate the schedule")
 
 
 def _of_total(idle: float, work: float) -> float:

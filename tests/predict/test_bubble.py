@@ -171,7 +171,13 @@ def test_splitting_backward_saves_two_thirds_of_1f1bs_bubble_time_where_all_part
     (lambda: bubble_dualpipe(4, 6), "at least twice as many; not 4 and 6"),
     (lambda: bubble_dualpipev(4, 3), "at least as many microbatches; not 4 and 3"),
     (lambda: bubble_dualpipev(5, 8), "an even number of stages"),
+    (lambda: bubble_interleaved(4, 8, 0), "holds where a rank has at least one chunk"),
+    (lambda: bubble_zero_bubble(4, 3), "holds where w is at most f and at most i, and m at least p; elsewhere simulate"),
+    (lambda: bubble_zero_bubble(4, 8, w=1.5), "holds where w is at most f"),
+    (lambda: bubble_zero_bubble(4, 8, i=0.5), "holds where w is at most f"),
+    (lambda: bubble_dualpipe(4, 8, i=1.2, w=0.8), "holds where f = i, and w is at most f"),
+    (lambda: bubble_dualpipev(4, 8, w=2), "holds where f = i, and w is at most f"),
 ])
-def test_sizes_that_no_schedule_has_are_refused(call, says):
+def test_sizes_and_times_that_a_closed_form_does_not_hold_for_are_refused(call, says):
     with pytest.raises(BadValue, match=says):
         call()
