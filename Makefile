@@ -76,6 +76,8 @@ bench: setup
 	$(BIN)/python -m benchmarks.ring
 	$(BIN)/python -m benchmarks.ddp
 	$(BIN)/python -m benchmarks.zero
+	$(BIN)/python -m benchmarks.simulate
+	$(BIN)/python -m benchmarks.pipeline
 
 clean:
 	rm -rf $(VENV) build *.egg-info
