@@ -28,16 +28,16 @@ from helpers.facts.schedules import Schedule, to_csv, validate
 from helpers.facts.schedules.durations import Durations, duration_of
 from helpers.run.copies import Tied, check_equal, find_families, prints, set_aside, sum_copies
 from helpers.run.gathered import gathered
-from helpers.run.player import Played, Player
+from helpers.run.player import PlayedPart, Player
 from helpers.run.post import Post
 
-__all__ = ["Played", "run_schedule"]
+__all__ = ["PlayedPart", "run_schedule"]
 
 
 def run_schedule(schedule: Schedule, stages: dict[int, nn.Module], inputs: Tensor, targets: Tensor,
                  loss_fn: Callable[[Tensor, Tensor], Tensor], *, boundary: tuple[int, ...],
                  dtype: torch.dtype | None = None, scale: bool = True, tied: Sequence[Tied] = (),
-                 pad_s: Durations | None = None) -> Played:
+                 pad_s: Durations | None = None) -> PlayedPart:
     """One forward and backward of the whole batch; every rank must call it.
 
     stages      {stage: module}, those that this rank holds

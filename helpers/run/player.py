@@ -25,7 +25,7 @@ from helpers.run.split_backward import OwedWeights, deferred_weights
 
 
 @dataclass
-class Played:
+class PlayedPart:
     """What one rank's part of a step came to."""
 
     loss: float = 0.0                                           # the sum of what this rank's backwards started from
@@ -52,7 +52,7 @@ class Player:
         self.schedule, self.stages, self.loss_fn, self.share, self.post = schedule, stages, loss_fn, share, post
         self.kept = Kept(p for module in stages.values() for p in (*module.parameters(), *module.buffers()))
         self.forwards: dict[tuple[int, int], _Forward] = {}
-        self.played = Played()
+        self.played = PlayedPart()
 
     def play(self, step: Step, following: Step | None, least_s: float) -> None:
         for ahead in (step, following):

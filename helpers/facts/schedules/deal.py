@@ -7,7 +7,7 @@ microbatch on its own.  That is how papers draw schedules: by what repeats.
 """
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable
 
 from helpers.facts.errors import BadValue
@@ -24,12 +24,15 @@ def deal(rhythm: Iterable[Beat], stages: list[int], microbatches: list[range]) -
     """
     next_forward: dict[int, int] = defaultdict(int)
     next_backward: dict[int, int] = defaultdict(int)
-    owed: deque[Action] = deque()
+    owed: list[Action] = []
     steps: list[Step] = []
 
     def action(kind: str, chunk: int | None = None) -> Action | None:
         if kind == "W":
-            return owed.popleft() if owed and chunk is None else _of_chunk(owed, stages, chunk)
+            oldest = next((w for w in owed if chunk is None or w.stage == stages[chunk]), None)
+            if oldest:
+                owed.remove(oldest)
+            return oldest
         done = next_forward if kind == "F" else next_backward
         if done[chunk] == len(microbatches[chunk]):
             return None
@@ -44,14 +47,6 @@ def deal(rhythm: Iterable[Beat], stages: list[int], microbatches: list[range]) -
         found = [part for part in parts if part is not None]
         steps += [Pair(*found)] if len(found) == 2 else found
     return tuple(steps)
-
-
-def _of_chunk(owed: deque[Action], stages: list[int], chunk: int | None) -> Action | None:
-    """Take the oldest W that is owed on a chunk."""
-    found = next((w for w in owed if chunk is not None and w.stage == stages[chunk]), None)
-    if found:
-        owed.remove(found)
-    return found
 
 
 def check_counts(num_ranks: int, num_microbatches: int, **others: int) -> None:
