@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from helpers.checks.elsewhere import Raised
-from helpers.checks.ranks import on_ranks
+from helpers.checks.ranks import OWN_DDP, judged_on_ranks
 from helpers.checks.verdict import Verdict, first_wrong, score, unseen
 from helpers.facts.buckets import buckets
 from helpers.predict.comm import bytes_sent
@@ -43,9 +42,8 @@ OTHERS = (Gradients(((2, 2), (3, 1), (5,), ()), 32, 3, torch.float64, 1 / 7),
 
 def check_buckets(function: object) -> float:
     """3 points: the mean, one all_reduce a bucket, buckets filled from the last gradient."""
-    runs = _runs(function, (PLAIN, LARGE))
-    mean, calls, order = (first_wrong(look(run, case) for case, run in runs.items())
-                          for look in (_not_mean, _odd_calls, _unlike))
+    runs, mean = judged_on_ranks(_reduce, function, (PLAIN, LARGE), OWN_DDP, _not_mean)
+    calls, order = (first_wrong(look(run, case) for case, run in runs.items()) for look in (_odd_calls, _unlike))
     later = mean and "judged once the means are right"
     return score([Verdict(1, "every gradient is the mean", mean),
                   Verdict(1, "one all_reduce for each bucket", later or calls),
@@ -56,20 +54,9 @@ def check_buckets(function: object) -> float:
 @unseen
 def check_buckets_unseen(function: object) -> float:
     """1 point: other shapes, limits, dtypes and numbers of ranks."""
-    runs = _runs(function, OTHERS)
-    wrong = first_wrong(_not_mean(run, case) or _odd_calls(run, case) or _unlike(run, case)
-                        for case, run in runs.items())
+    _, wrong = judged_on_ranks(_reduce, function, OTHERS, OWN_DDP,
+                               lambda run, case: _not_mean(run, case) or _odd_calls(run, case) or _unlike(run, case))
     return score([Verdict(1, "other shapes, limits, dtypes, numbers of ranks", wrong)], "It holds anywhere.")
-
-
-def _runs(function: object, cases: tuple[Gradients, ...]) -> dict[Gradients, Run | Raised]:
-    """Until one fails: one deadline is long enough."""
-    runs = {}
-    for case in cases:
-        runs[case] = on_ranks(_reduce, function, case, case.world_size)
-        if isinstance(runs[case], Raised):
-            break
-    return runs
 
 
 def _reduce(function, rank: int, world_size: int, case: Gradients) -> list[list[float] | str]:
@@ -81,9 +68,7 @@ def _reduce(function, rank: int, world_size: int, case: Gradients) -> list[list[
             for g, shape in zip(kept, case.shapes, strict=True)]
 
 
-def _not_mean(run: Run | Raised, case: Gradients) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
+def _not_mean(run: Run, case: Gradients) -> str | None:
     total, n, close = sum(10.0**rank for rank in range(case.world_size)), case.world_size, RELATIVE[case.dtype]
     for rank, held in enumerate(run.results):
         for k, (values, size) in enumerate(zip(held, case.sizes, strict=True)):
@@ -103,9 +88,7 @@ def _said(values: list[float] | str) -> str:
     return values if isinstance(values, str) else ", ".join(f"{value:.10g}" for value in values) or "nothing"
 
 
-def _odd_calls(run: Run | Raised, case: Gradients) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
+def _odd_calls(run: Run, case: Gradients) -> str | None:
     calls = [span.kind for span in run.trace if span.rank == 0]
     expected = len(buckets(case.sizes, case.bucket_bytes, case.bucket_bytes))
     least = bytes_sent("all_reduce", sum(case.sizes), case.world_size)
@@ -119,9 +102,7 @@ def _odd_calls(run: Run | Raised, case: Gradients) -> str | None:
     return None
 
 
-def _unlike(run: Run | Raised, case: Gradients) -> str | None:
-    if isinstance(run, Raised):
-        return run.words
+def _unlike(run: Run, case: Gradients) -> str | None:
     sent = [span.nbytes for span in run.trace if (span.rank, span.kind) == (0, "all_reduce")]
     expected, from_the_first = (
         [sum(sizes[k] for k in bucket) for bucket in buckets(sizes, case.bucket_bytes, case.bucket_bytes)]

@@ -6,7 +6,7 @@ autograd's bytes are counted.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 from torch import nn
@@ -47,7 +47,7 @@ class Model:
         return [(kept[0] + (squares - 1) * (kept[0] - kept[1]), 0), (kept[1], selective * core),
                 (kept[2] * inputs, forward + (full - 1) * core)]
 
-    @property
+    @cached_property
     def budget_bytes(self) -> int:
         return int(self.share * self.layers * self.costs()[0][0])
 
@@ -190,6 +190,7 @@ def _why(model: Model, answer: Split, best: tuple[float, Split]) -> str:
         ". Are all three ways considered, or has a block other bytes?"
 
 
+@cache
 def _real_bytes(model: Model, answer: Split) -> int:
     """What real blocks keep, each recomputed as the answer says."""
     ways = (how for how, number in zip(RECOMPUTES, answer, strict=True) for _ in range(number))

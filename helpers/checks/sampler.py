@@ -5,6 +5,7 @@ Each rank asks in a process of its own, so nothing but the arguments can make th
 from __future__ import annotations
 
 import itertools
+import pickle
 import random
 from collections import Counter
 
@@ -56,6 +57,8 @@ def _looked_at(function: object, sizes: tuple[tuple[int, int], ...], seed: int) 
         where = f"{count(num_samples, 'sample')} on {count(world_size, 'rank')}"
         wrongs = [before or (wrong and f"{where}: {wrong}") for before, wrong in zip(
             wrongs, (_not_covering(parts, num_samples), _uneven(parts), _odd_order(parts)), strict=True)]
+        if wrongs[0]:                           # which comes before all else that may be wrong
+            break
     return wrongs
 
 
@@ -82,8 +85,8 @@ def _asked(function, rank: int, world_size: int, case: tuple[int, int]) -> dict[
     return answers
 
 
-def _global_states() -> str:
-    return repr((random.getstate(), numpy.random.get_state(), torch.get_rng_state().tolist()))
+def _global_states() -> bytes:
+    return pickle.dumps((random.getstate(), numpy.random.get_state(), torch.get_rng_state().numpy()))
 
 
 def _refused(*args, **kwargs):

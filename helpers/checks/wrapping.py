@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -106,8 +107,13 @@ def _whole(parameter: Tensor) -> Tensor:
     return (parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter).detach()
 
 
+@cache
+def _one_process(job: Job) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What is the same for all answers: parameters at first, and what training makes of them."""
+    return launch(_alone, 1, job).results[0]
+
+
 def _alone(rank: int, world_size: int, job: Job) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Parameters at first, and what training makes of them."""
     model = job.model()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     _take_steps(model, torch.optim.Adam(model.parameters(), RATE), job.batches())
@@ -118,7 +124,7 @@ def _unlike(run: Run, job: Job) -> str | None:
     for rank, trained in enumerate(run.results):
         if isinstance(trained, str):
             return f"rank {rank} returned {trained}; the model and an optimizer are asked for, in this order"
-    start, right = launch(_alone, 1, job).results[0]
+    start, right = _one_process(job)
     most = 1.2 * -(-sum(p.numel() for p in right.values()) // job.world_size)
     for rank, trained in enumerate(run.results):
         if words := _apart(trained, start, right):

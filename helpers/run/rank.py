@@ -33,6 +33,7 @@ from helpers.run.request import INSIDE
 
 LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
 FAREWELL_S = 0.1                # a failed one leaves sooner, so that the others learn of it
+SAME_MOMENT_S = 0.2
 GOODBYE_S = 1.0                 # a rank just at the rendezvous would be stuck in C++ if the folder went away now
 LONGEST_ERROR = 2000            # characters
 LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
@@ -126,7 +127,7 @@ def _pack(returned: object) -> bytes:
 def _die_with_launcher(home: Connection, folder: Path) -> None:
     kernel = mp.parent_process().sentinel
     gone = wait([kernel, home])                          # the launcher never writes: ready means closed
-    if kernel in gone:
+    if kernel in gone or wait([kernel], SAME_MOMENT_S):  # a kernel that dies closes both, one after the other
         time.sleep(GOODBYE_S)
         shutil.rmtree(folder, ignore_errors=True)        # a killed kernel cannot do it
     os.killpg(0, signal.SIGKILL)

@@ -3,7 +3,8 @@
 Only the fork server imports this module.  Each rank is a copy of it: a rank
 starts in milliseconds and shares these modules' memory with its siblings.
 `torch._dynamo` and `symbolic_shapes` spare the first `DDP()` and the first
-`backward(grad)` of every rank several seconds.
+`backward(grad)` of every rank several seconds; `torch.distributed.optim`
+compiles optimizers when it is imported, for two tenths of one.
 """
 import atexit
 import gc
@@ -14,6 +15,7 @@ import time
 import torch
 import torch._dynamo
 import torch.distributed.fsdp
+import torch.distributed.optim
 import torch.fx.experimental.symbolic_shapes
 
 import helpers.run.rank  # noqa: F401

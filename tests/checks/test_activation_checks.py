@@ -1,4 +1,6 @@
 """Set 07's checks accept every right answer, and say of a wrong one what is wrong."""
+import functools
+
 import pytest
 
 from helpers.checks import activations, gpt_numbers, leaks, recompute
@@ -20,6 +22,15 @@ def given(name: str) -> dict:
 
 
 GatedBlock, leaky = given("given-block")["GatedBlock"], given("given-leak")["leaky"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _measured_once():
+    """What the check measures itself, of the block and of trainings, is the same in every test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(activations, "_measured", functools.cache(activations._measured))
+        patch.setattr(leaks, "_watch", functools.cache(leaks._watch))
+        yield
 
 
 @pytest.mark.parametrize("function", [answers.adds_up, answers.lists_shapes, answers.gives_a_float,

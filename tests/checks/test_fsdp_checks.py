@@ -173,11 +173,11 @@ def test_no_line_of_a_check_is_shown(name, file):
 @pytest.mark.parametrize("name", CHECKS)
 def test_an_answer_that_never_ends_is_shown_where_it_is_after_one_deadline(monkeypatch, name):
     runs, on_ranks = [], ranks.on_ranks
-    monkeypatch.setattr(ranks, "DEADLINE_S", 2.0)
+    monkeypatch.setattr(ranks, "DEADLINE_S", 1.0)
     monkeypatch.setattr(ranks, "on_ranks", lambda *case: runs.append(on_ranks(*case)) or runs[-1])
     points, words = outcome(CHECKS[name][0], fsdp.never_ends)
     assert points == 0
-    assert "on real ranks: not done after 2 s\n" in words
+    assert "on real ranks: not done after 1 s\n" in words
     assert "in never_ends: " in words
     assert len(runs) == 1
 

@@ -22,7 +22,7 @@ from helpers.run.meters import wire
 from helpers.run.models import mlp, perceptron
 from helpers.run.timeline import timeline
 
-NUM_STEPS = 20
+NUM_STEPS = 8
 BOTH = {"ours": DDP, "torch": DistributedDataParallel}
 WAYS = {
     "naive": NaiveDDP,

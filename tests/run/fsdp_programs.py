@@ -4,7 +4,6 @@ from collections import Counter
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
@@ -100,6 +99,11 @@ def clipped(rank, world_size):
 
 
 def saved(rank, world_size, who):
+    from torch.distributed.checkpoint.state_dict import (  # not above: it would cost every rank 50 ms
+        StateDictOptions,
+        get_model_state_dict,
+    )
+
     model, state = shard(mlp(width=64, depth=4), 4), {}
     if rank in who:
         state = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))

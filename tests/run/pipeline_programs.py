@@ -13,7 +13,7 @@ from helpers.facts.errors import BadValue
 from helpers.facts.schedules import BUILDERS, Action, Schedule, gpipe, one_f_one_b, zb_h1
 from helpers.facts.schedules.play import playable
 from helpers.run.meters import live_tensor_bytes
-from helpers.run.pipeline import Played, run_schedule
+from helpers.run.pipeline import PlayedPart, run_schedule
 from helpers.run.post import Post
 
 WIDTH, SAMPLES = 16, 2                  # samples of a microbatch
@@ -64,7 +64,7 @@ def alone(stages: list[nn.Module], x: Tensor, y: Tensor, loss_fn: Callable = mse
 
 @dataclass
 class Outcome:
-    played: Played
+    played: PlayedPart
     gradients: Gradients
 
 

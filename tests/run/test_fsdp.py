@@ -1,4 +1,6 @@
 """FSDP2 sends, calls and holds what the formulas say, and trains as one process does."""
+import functools
+
 import pytest
 import torch
 
@@ -61,13 +63,18 @@ def test_a_hybrid_of_two_by_two_holds_half_and_sends_two_and_a_half():
 
 # ---- what a step holds
 
+@functools.cache
+def watched(world_size, num_units, reshard):
+    return launch(programs.watched_step, world_size, num_units, reshard).results
+
+
 @pytest.mark.parametrize(("world_size", "num_units", "reshard"), [
     (2, 8, True), (2, 8, False), (2, 4, True), (2, 2, True), (2, 1, True), (4, 8, True), (4, 8, False), (4, 4, True),
     (4, 4, False), (4, 1, True), (4, 1, False)])
 def test_the_fullest_moment_of_each_phase(world_size, num_units, reshard):
     """The kernel's peak within 1 % or 0.25 MiB, on the median rank."""
     sharding = Sharding(8 * 1024**2, num_units, world_size, reshard, 8 // num_units)
-    results = launch(programs.watched_step, world_size, num_units, reshard).results
+    results = watched(world_size, num_units, reshard)
     for phase, parts in (("forward", forward_parts(sharding)), ("backward", backward_parts(sharding))):
         held = typical_peak(results, phase)
         assert held == pytest.approx(sum(parts.values()), rel=0.01, abs=0.25 * MiB), phase
@@ -81,7 +88,7 @@ def test_the_fullest_moment_with_bf16_parameters(num_units, reshard):
 
 
 def test_moments_are_in_the_order_of_a_step():
-    moments = launch(programs.watched_step, 2, 8, True).results[0]
+    moments = watched(2, 8, True)[0]
     assert [(m.phase, m.block) for m in moments] == [*(("forward", block) for block in range(8)),
                                                      *(("backward", block) for block in reversed(range(8)))]
     held = [m.peak_bytes / (4 * MiB) for m in moments]

@@ -1,8 +1,10 @@
 """`python -m helpers zero`, as a user calls it, and under torchrun."""
 import re
+import sys
 
 import pytest
 
+from helpers.__main__ import main
 from tests.run.test_commands import TORCHRUN, called
 
 OURS = ("ZeRO-1", "ZeRO-2", "ZeRO-3")
@@ -66,9 +68,17 @@ def test_it_runs_unchanged_under_torchrun_and_prints_once(tmp_path):
     assert float(tables(run.stdout)[0]["ZeRO-3"][2]) < 1e-6
 
 
-@pytest.mark.parametrize("wrong", [("--num-steps", "0"), ("--batch-size", "0"), ("--world-size", "0")])
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, wrong):
-    run = called("zero", *wrong, cwd=tmp_path)
+def test_what_cannot_be_is_refused_in_a_sentence(tmp_path):
+    run = called("zero", "--num-steps", "0", cwd=tmp_path)
     assert run.returncode == 2
     assert len(run.stdout.splitlines()) == 1
     assert "Traceback" not in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("wrong", [("--batch-size", "0"), ("--world-size", "0")])
+def test_whatever_cannot_be_is_refused_so(monkeypatch, capfd, wrong):
+    """By what the command calls, which need not import torch anew."""
+    monkeypatch.setattr(sys, "argv", ["helpers", "zero", *wrong])
+    assert main() == 2
+    printed = capfd.readouterr()
+    assert (len(printed.out.splitlines()), printed.err) == (1, "")

@@ -1,12 +1,13 @@
 """Rank programs that measure what ZeRO holds and sends: its stages, and PyTorch's."""
-import time
+import gc
 
 import torch
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers.run.meters import memory, wire
+from helpers.checks.alive import settled
+from helpers.run.meters import live_tensor_bytes, memory, wire
 from helpers.run.models import mlp, perceptron
 from helpers.run.residency import residency
 from helpers.run.zero import Zero1, Zero2
@@ -14,7 +15,6 @@ from helpers.run.zero3 import Zero3
 
 STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
 SIZES = {"even": lambda: mlp(12, 4), "odd": lambda: perceptron(7, 5, 3, 2)}     # 144 is a multiple of 2, 3 and 4
-REST_S = 0.05                   # gloo's threads let go of a message's buffer a moment after it was waited for
 DTYPES = {"fp32": None, "mixed": torch.bfloat16}
 WIDTH, DEPTH = 1024, 10                                     # 40 MiB of fp32 parameters
 
@@ -40,16 +40,19 @@ def held(rank, world_size):
 
 
 def _held(make, stage, dtype):
-    """Bytes by term, bytes of all tensors, sizes of the flat parameters, and number of pieces."""
-    time.sleep(REST_S)
-    with memory() as grown:
-        model = make()
-        width = next(model.parameters()).shape[1]
-        model = wrapped(stage, model, dtype=dtype)
-        step(model, width)
-        time.sleep(REST_S)
-    return ({term: num_bytes(tensors) for term, tensors in model.held().items()}, grown.tensors,
-            [flat.full.numel() for flat in model.flats], len(model.optimizer.pieces))
+    """Bytes by term, bytes of all tensors, sizes of the flat parameters, and number of pieces.
+
+    gloo's threads let go of a message's buffer a moment after it was waited for.
+    """
+    gc.collect()
+    before, model = live_tensor_bytes(), make()
+    width = next(model.parameters()).shape[1]
+    model = wrapped(stage, model, dtype=dtype)
+    step(model, width)
+    by_term = {term: num_bytes(tensors) for term, tensors in model.held().items()}
+    gc.collect()
+    everything = settled(lambda: live_tensor_bytes() - before, sum(by_term.values()))
+    return by_term, everything, [flat.full.numel() for flat in model.flats], len(model.optimizer.pieces)
 
 
 def steps_of(rank, world_size, stage, dtype=None):
