@@ -19,10 +19,10 @@ def schedule_in_words(schedule: Schedule, trace: Trace) -> str:
 
 def board_in_words(board: Board, trace: Trace, best: Trace, best_name: str) -> str:
     """How far the board is, and, once it is full, how it compares with a schedule from the literature."""
-    held = f"Held at most: {', '.join(map(str, most_held(board.placed)))}"
+    held = f"Held at most, by rank: {', '.join(map(str, most_held(board.placed)))}"
     held += f" of {board.cap}." if board.cap is not None else "."
     if not board.full:
-        so_far = f" So far {duration_s(trace):.4g} units, {bubble_of_total(trace):.0%} of them idle." if trace else ""
+        so_far = f" Length so far: {duration_s(trace):.4g}, {bubble_of_total(trace):.0%} of it idle." if trace else ""
         return f"{board.num_left} step{'s are' if board.num_left > 1 else ' is'} left to place.{so_far} {held}"
     return (f"Complete: {duration_s(trace):.4g} units, bubble {bubble_of_total(trace):.2%} of total; {best_name} takes "
             f"{duration_s(best):.4g} and has {bubble_of_total(best):.2%}. {held}")

@@ -42,8 +42,8 @@ class Table:
 
 
 def predicted_vs_measured(rows: dict[str, tuple[float, float]], *, guess: float | None = None, unit: str = "",
-                          notes: tuple[str, ...] = ()) -> Table:
-    """One row for each name: formula, measurement, measurement / formula.
+                          notes: tuple[str, ...] = (), columns: tuple[str, str] = ("formula", "measured")) -> Table:
+    """One row for each name: formula, measurement, measurement / formula; `columns` names the first two.
 
     Values are bytes if `unit` is one of UNITS (B, KB, MB, ..., TiB), and are
     shown in that unit; else they are shown as they are.  `guess` belongs to the
@@ -57,20 +57,24 @@ def predicted_vs_measured(rows: dict[str, tuple[float, float]], *, guess: float 
         ratio = f"{measured / predicted:.2f}" if predicted else "-"
         shown.append((name, number(predicted / scale), number(measured / scale), ratio))
     if guess is not None and rows:
-        notes = (_about(guess, next(iter(rows.values()))[1] / scale, unit), *notes)
+        notes = (_about(guess, *(value / scale for value in next(iter(rows.values()))), unit), *notes)
     in_unit = f", {unit}" if unit else ""
-    return Table(("", f"formula{in_unit}", f"measured{in_unit}", "ratio"), tuple(shown), notes)
+    return Table(("", *(f"{column}{in_unit}" for column in columns), "ratio"), tuple(shown), notes)
 
 
-def _about(guess: float, measured: float, unit: str) -> str:
-    """One sentence on a guess, in the unit of the measurement."""
+def _about(guess: float, predicted: float, measured: float, unit: str) -> str:
+    """One sentence on a guess, in the unit of the other two."""
     if type(guess) not in (int, float) or not 0 <= guess < math.inf:
         raise BadValue(f"guess is a number of {unit or 'units'}, or None, not {guess!r}")
     told = f"You guessed {number(guess)} {unit}".rstrip()
     if math.isclose(guess, measured, rel_tol=0.02):
         return f"{told} for the first row, and you were right."
+    if math.isclose(guess, predicted, rel_tol=0.02):
+        return f"{told} for the first row: right by the formula."
     if unit in UNITS and UNITS[unit] > 1 and math.isclose(guess, measured * UNITS[unit], rel_tol=0.02):
         return f"{told} for the first row: right in bytes, but {unit} are asked for."
+    if measured and 0.95 <= guess / measured < 1.05:
+        return f"{told} for the first row; it is {number(measured)} {unit}".rstrip() + ", so you were near."
     if not guess or not measured:
         return f"{told} for the first row; it is {number(measured)} {unit}".rstrip() + "."
     return f"{told} for the first row, {guess / measured:,.2g} times the measurement."

@@ -39,14 +39,15 @@ def test_a_schedule_is_built_by_mouse_and_keyboard_and_then_played_by_real_ranks
     assert boxes(cell) == []
     for _ in range(3):
         cell.get_by_role("button", name="F on rank 0").click()
-    expect(cell).to_contain_text("21 steps are left to place. So far 3 units, 0% of them idle. "
-                                 "Held at most: 3, 0, 0 of 3.")
+    expect(cell).to_contain_text("21 steps are left to place. Length so far: 3, 0% of it idle. "
+                                 "Held at most, by rank: 3, 0, 0 of 3.")
     press(lab, cell.get_by_role("button", name="F on rank 0"))
     expect(alert).to_contain_text("rank 0 has memory for 3 microbatches, and F3 would be one more")
     press(lab, cell.get_by_role("button", name="F on rank 1"), 2)
     type_steps(lab, cell, 2, "F0 B0 F1 B1 F2")
     expect(alert).to_contain_text("rank 2 cannot do F2 yet: it needs F2 of rank 1")
-    expect(cell.get_by_role("textbox", name="rank 2")).to_have_value("F2")
+    expect(cell).to_contain_text("Not placed: F2.")
+    expect(cell.get_by_role("textbox", name="rank 2")).to_have_value("")
     type_steps(lab, cell, 1, "b0 f b1")
     for rank, steps in ((0, "B0 F3 B1"), (2, "F2 B2"), (1, "F B"), (2, "F B"), (1, "B"), (0, "B B")):
         type_steps(lab, cell, rank, steps)

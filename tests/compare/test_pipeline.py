@@ -119,10 +119,10 @@ def test_words_give_all_four_bubbles_by_their_definition():
 
 def test_a_board_says_what_is_left_and_then_how_it_compares():
     board, best = empty_board(1, 1, cap=2), simulate(one_f_one_b(1, 1), UNITS)
-    assert board_in_words(board, [], best, "1F1B") == "2 steps are left to place. Held at most: 0 of 2."
+    assert board_in_words(board, [], best, "1F1B") == "2 steps are left to place. Held at most, by rank: 0 of 2."
     board = place(board, 0, "F")
     assert board_in_words(board, simulate(board.placed, UNITS), best, "1F1B") == (
-        "1 step is left to place. So far 1 units, 0% of them idle. Held at most: 1 of 2.")
+        "1 step is left to place. Length so far: 1, 0% of it idle. Held at most, by rank: 1 of 2.")
     board = place(board, 0, "B")
     assert board_in_words(board, simulate(board.placed, UNITS), best, "1F1B").startswith(
         "Complete: 3 units, bubble 0.00% of total; 1F1B takes 3 and has 0.00%.")
@@ -144,8 +144,9 @@ def test_the_explorer_redraws_and_says_why_sizes_are_refused():
 def test_the_builder_places_what_is_typed_up_to_the_first_illegal_step():
     view = schedule_builder(2, 2)
     field, said, words = view.children[0].children[-1], *view.children[3:5]
-    field.value = "F0 F1 B0 B1"
-    assert field.value == "B0 B1"
+    field.value = "F0,F1 B0 B1"
+    assert field.value == ""
+    assert said.value.endswith("</span> Not placed: B0 B1.")
     assert "rank 0 cannot do B0 yet: it needs F0 of rank 1" not in said.value       # its own next stage's backward
     assert "it needs B0 of rank 1" in said.value
     assert words.value.startswith("6 steps are left")

@@ -29,12 +29,23 @@ def test_text_is_aligned():
     (12, "You guessed 12 MB for the first row, 2 times the measurement."),
     (4.5, "You guessed 4.5 MB for the first row, 0.75 times the measurement."),
     (6.0, "You guessed 6 MB for the first row, and you were right."),
+    (5.8, "You guessed 5.8 MB for the first row; it is 6 MB, so you were near."),
     (6_000_000, "right in bytes, but MB are asked for"), (0, "You guessed 0 MB for the first row; it is 6 MB."),
 ])
 def test_a_guess_is_held_against_the_first_row(guess, says):
     table = predicted_vs_measured({"first": (6e6, 6e6), "second": (1e6, 1e6)}, guess=guess, unit="MB")
     assert says in repr(table)
     assert says in table._repr_html_()
+
+
+def test_a_guess_that_is_right_by_the_formula_is_told_so_where_the_measurement_is_apart():
+    table = predicted_vs_measured({"first": (27.27, 29.6)}, guess=27)
+    assert repr(table).endswith("You guessed 27 for the first row: right by the formula.")
+
+
+def test_columns_can_have_other_names():
+    table = predicted_vs_measured({"one": (1, 1)}, columns=("formula", "simulated"))
+    assert table.header[1:3] == ("formula", "simulated")
 
 
 @pytest.mark.parametrize("guess", ["6", "6 MB", True, [6], -3, float("nan"), float("inf")])

@@ -108,7 +108,8 @@ def bubble_curves(curves: dict[str, Sequence[float]], num_microbatches: Sequence
         if played and name in played:
             ax.plot(num_microbatches, [100 * f for f in played[name]], MARKS[number % len(MARKS)], color=colour,
                     markersize=6)
-    ax.set(xscale="log", xlabel="microbatches", ylabel="bubble, %", xticks=list(num_microbatches), ylim=(0, None))
+    ax.set(xscale="log", xlabel="microbatches", ylabel="bubble, % of total", ylim=(0, None))
+    ax.set_xticks(list(num_microbatches))
     ax.set_xticklabels(list(num_microbatches))
     ax.minorticks_off()
     ax.legend(frameon=False)

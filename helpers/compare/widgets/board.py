@@ -1,7 +1,9 @@
 """The schedule builder: place steps by mouse or keyboard, be told why one is illegal, and play the result for real."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from html import escape
 
 import ipywidgets as widgets
 
@@ -49,17 +51,19 @@ class _Builder:
         return row(*buttons, back, field)
 
     def _typed(self, rank: int, field: widgets.Text, text: str) -> None:
-        """Place what was typed, up to the first step that is illegal; that one and the rest stay in the field."""
-        steps = text.split()
+        """Place what was typed, up to the first step that is illegal; that one and the rest are said, not kept."""
+        steps = re.findall(r"[^\s,]+", text)
         while steps and self._change(lambda b: place(b, rank, steps[0])):
             del steps[0]
-        field.value = " ".join(steps)
+        if steps:
+            self.said.value += f" Not placed: {escape(' '.join(steps))}."
+        field.value = ""                        # so that the same text can be entered once more
 
     def _change(self, change: Callable[[Board], Board]) -> bool:
         try:
             self.board = change(self.board)
         except IllegalMove as error:
-            self.said.value = f'<span role="alert"><b>Not possible:</b> {error}.</span>'
+            self.said.value = f'<span role="alert"><b>Not possible:</b> {escape(str(error))}.</span>'
             return False
         self.said.value = self.measured.value = ""
         self._show()

@@ -1,7 +1,7 @@
 """GPipe and 1F1B: one stage on each rank, microbatches in one direction.
 
     GPipe  | F0 F1 F2 F3 B0 B1 B2 B3        all forwards, then all backwards: holds every microbatch
-    1F1B   | F0 F1 B0 F2 B1 F3 B2 B3        a backward as soon as there can be one: holds few
+    1F1B   | F0 F1 B0 F2 B1 F3 B2 B3        no more forwards ahead than keep the last rank busy: holds few
 
 Sources: Huang et al. 2019, arXiv:1811.06965, figure 2c; Narayanan et al. 2021, arXiv:2104.04473, figure 4.
 """
