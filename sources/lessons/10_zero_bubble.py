@@ -3,7 +3,7 @@
 #
 # You will be able to say what interleaving, a split backward and two directions do to bubble and memory, hold any printed bubble formula against counted idle slots, and choose a schedule for a cluster.
 #
-# **60 minutes.** Needs lesson 09.
+# **80 minutes.** Needs lesson 09. A good place for a break is before DualPipe.
 #
 # [Open in Binder](https://mybinder.org/v2/gh/your-name/training-parallelism/HEAD?urlpath=lab/tree/notebooks/10_zero_bubble.ipynb) ·
 # [Open in Colab](https://colab.research.google.com/github/your-name/training-parallelism/blob/main/notebooks/10_zero_bubble.ipynb)
@@ -25,7 +25,7 @@ from torch.nn.functional import mse_loss
 from helpers.compare.plots import bubble_curves, pipeline_gantt, pipeline_picture
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.facts.bubbles import bubble_of_total, bubble_rate, idle_s
-from helpers.facts.schedules import (BUILDERS, Action, Schedule, dualpipe, dualpipe_v, interleaved, most_held,
+from helpers.facts.schedules import (BUILDERS, Action, Pair, Schedule, dualpipe, dualpipe_v, interleaved, most_held,
                                      one_f_one_b, validate, zb_h1, zb_h2, zb_v)
 from helpers.facts.trace import duration_s
 from helpers.predict.bubble import bubble_1f1b, bubble_dualpipe, bubble_dualpipev, bubble_zero_bubble
@@ -41,11 +41,18 @@ warm_up()
 # %% [markdown]
 # ## Question
 #
-# A reference card for 8 stages and 16 microbatches prints these bubbles: 1F1B 30.4 %, zero bubble 11.3 %, DualPipe 5.5 %, DualPipeV 6.5 %.
-# DeepSeek-V3 was trained with DualPipe in 2.8 million GPU hours (2.788, of all its training), so each percent is 28,000 hours.
+# A reference card on pipelines says:
 #
-# Are the figures right?
+# | | 1F1B | zero bubble | DualPipe | DualPipeV |
+# |---|---|---|---|---|
+# | bubble, 8 stages, 16 microbatches | 30.4 % | 11.3 % | 5.5 % | 6.5 % |
+# | with more microbatches it | grows | grows | is constant | grows a little |
+#
+# and that DualPipe saves 244,583 of the 2.8 million GPU hours of DeepSeek-V3 (2.788, all its training).
+#
+# Is that right?
 # A formula can be copied wrongly; idle slots can be counted.
+# (I and W below are two halves of a backward.)
 
 # %%
 UNITS = {"F": 1, "I": 1, "W": 1, "B": 2}
@@ -55,14 +62,13 @@ Table(("1F1B, 8 ranks, 16 microbatches", ""), (("length", f"{duration_s(trace):g
 
 # %% [markdown]
 # The first is right, (8-1)·3 idle units of 69.
-# Now the others.
 #
 # ## Idea
 #
 # Three ways to shrink $(p-1)(f+b)$:
 #
-# - **Interleave:** give each rank $v$ smaller stages instead of one, so that filling and draining take $1/v$ of the time.
-# - **Split** backward: the next rank waits for the gradient of the *input* (I), nobody for those of the *weights* (W); so do I at once, and W in the gaps.
+# - **Interleave:** give each rank $v$ smaller stages, so that filling and draining take $1/v$ of the time.
+# - **Split** backward: the rank before waits for the gradient of the *input* (I), nobody for those of the *weights* (W), until the optimizer steps; so do I at once, and W in the gaps.
 # - **Overlap** two directions: microbatches enter at both ends, and a forward of one runs together with a backward of the other.
 #
 # | symbol | is | here |
@@ -71,7 +77,7 @@ Table(("1F1B, 8 ranks, 16 microbatches", ""), (("length", f"{duration_s(trace):g
 # | $v$ | stages (*chunks*) on a rank | 2 |
 # | $f$, $i$, $w$ | time of F, I and W in one stage; $b = i + w$ | 1 unit each |
 #
-# $$ \text{interleaved: } (p-1)\frac{f+b}{v} \qquad \text{split: } (p-1)(f+i-w) $$
+# $$ \text{interleaved: } (p-1)\frac{f+b}{v} \qquad \text{split: } (p-1)(f+i-w) \text{ if } w \le f, i $$
 
 # %%
 pictures = {"1F1B": one_f_one_b(4, 8), "interleaved 1F1B, stages half as long": interleaved(4, 8)}
@@ -81,14 +87,14 @@ axes = [pipeline_gantt({name: trace}, "units") for name, trace in halves.items()
 
 # %% [markdown]
 # The picture in words: above, 1F1B in 33 units.
-# Below, each rank has a second stage (boxes that are less high), all stages take half the time, and the step takes 28.5 units; the ranks start and end with shorter staircases.
-# The idle time fell from 9 to 4.5 units.
+# Below, rank $r$ has stages $r$ and $r+4$ (boxes that are less high), all of half the time; the staircases are half as long, since a microbatch is on rank 3 after three **half** forwards.
+# The step takes 28.5 units, of which 4.5 instead of 9 are idle.
 #
-# The price is twice as many messages, and memory: rank 0 holds 11 halves, so 5.5 where 1F1B holds 4.
+# The price: 7 boundaries with messages instead of 3, and 11 halves held instead of 4 stages.
 #
 # ## Predict
 #
-# Now **ZB-H1**: the same warm-up as 1F1B, backward split, W as late as the memory of 1F1B allows.
+# Now **ZB-H1**: the warm-up of 1F1B, backward split, and rank $r$ lets $r$ W wait: as many as it holds fewer forwards than rank 0.
 # With 4 ranks, 8 microbatches and $f = i = w = 1$: how many units does a rank idle?
 
 # %%
@@ -98,7 +104,7 @@ guess = None  # units
 # ## Run
 #
 # A split backward is real work for real ranks.
-# For a linear layer $y = xW^T$, I is $\frac{dL}{dy} W$ and W is $\frac{dL}{dy}^T x$: two products, of which only the first is waited for.
+# For a linear layer $y = xA^T$, I is the product $\frac{dL}{dy} A$ and W is $\frac{dL}{dy}^T x$; only the first is waited for.
 
 # %%
 layer, x1 = nn.Linear(4, 3), torch.randn(2, 4, requires_grad=True)
@@ -133,31 +139,40 @@ axes = pipeline_picture({"simulated": predicted, "measured": trace_of(run)}, "ms
 
 # %% [markdown]
 # The picture in words: ranks start like 1F1B; then I takes the place of B.
-# Rank 0 does each W right after its I; rank 3 lets three of them wait, and all ranks end together with a row of W, where 1F1B had gaps.
+# Rank 0 does each W right after its I; rank 3 lets three of them wait; all ranks end together, rank $r$ with $r+1$ W in a row, where 1F1B had gaps.
 # Below, each rank holds up to 4 microbatches: what rank 3 does not hold as forwards, it holds as W that are owed.
+#
+# **Why 3 idle units?**
+# Rank 3 waits $3f$ for its first forward.
+# After its last I, three more I must travel up, $3i$, and meanwhile it does the three W that it saved: $3f + 3i - 3w$.
 #
 # ## Compare
 
 # %%
-split = {name: build(4, 8) for name, build in (("1F1B", one_f_one_b), ("ZB-H1", zb_h1))}
-idle = {name: max(idle_s(simulate(order, UNITS))) for name, order in split.items()}
-rows = {"ZB-H1, idle units": (3 * (1 + 1 - 1), idle["ZB-H1"]), "1F1B, idle units": (3 * (1 + 2), idle["1F1B"])}
-owed = [1, 1, 1, 2 / 3]     # what W keeps, of what a forward kept: on rank 3 that had the target, too
-rows |= {f"ZB-H1, held by rank {rank}": (4 - rank + rank * owed[rank], max(played.kept_bytes) / played.kept_bytes[0])
-         for rank, (played, _) in enumerate(run.results)}
-predicted_vs_measured(rows, guess=guess, unit="units")
+whole = one_f_one_b(4, 8)
+at_once = Schedule("W at once", tuple(tuple(
+    Action(kind, *action[1:]) for action in steps for kind in {"F": "F", "B": "IW"}[action.kind])
+    for steps in whole.steps), 4, 8)
+idle = {order.name: max(idle_s(simulate(order, UNITS))) for order in (whole, at_once, zb_h1(4, 8))}
+rows = {"ZB-H1, idle units": (3 * (1 + 1 - 1), idle["ZB-H1"]),
+        "split, each W at once": (3 * (1 + 1), idle["W at once"]), "1F1B": (3 * (1 + 2), idle["1F1B"])}
+still_kept = [1, 1, 1, 2 / 3]
+rows |= {f"ZB-H1, held by rank {rank}": (4 - rank + rank * still_kept[rank], max(part.kept_bytes) / part.kept_bytes[0])
+         for rank, (part, _) in enumerate(run.results)}
+predicted_vs_measured(rows, guess=guess)
 
 # %% [markdown]
-# A third of 1F1B's bubble, in the memory of its rank 0.
-# W keeps a layer's input and the gradient of its output; what else a forward kept, I has used up (here the target, in a transformer attention's scores).
+# Splitting alone takes off a third, since ranks wait for I only; the W that wait take off another.
+# No rank holds more than rank 0 of 1F1B did.
+# (W keeps two tensors, input and gradient. A forward kept two, and on rank 3 the loss's target besides: hence 2/3.)
 #
-# The card's 11.3 % for 8 stages and 16 microbatches is $(p-1)/(3m+2(p-1))$; counted, it is $(p-1)/(3m+p-1)$.
+# The card's 11.3 % is $(p-1)/(3m+2(p-1))$; counted, it is $(p-1)/(3m+p-1)$, 12.7 %.
 #
 # ## Predict
 #
 # **ZB-H2** lets $2p-1$ forwards in before the first I, to fill the gaps at the start, too.
-# **ZB-V** gives each rank two half stages placed like a V: rank 0 has the first and the **last**.
-# For 4 ranks and 12 microbatches: what is the bubble of ZB-H2, in % of all time?
+# **ZB-V** gives each rank two half stages, placed like a V: rank 0 has the first and the **last**.
+# With 4 ranks and 12 microbatches: what is the bubble of ZB-H2, in % of all time?
 
 # %%
 guess = None  # %
@@ -173,28 +188,33 @@ axes = [pipeline_gantt({name: trace}, "units") for name, trace in list(traces.it
 
 # %% [markdown]
 # The picture in words: each rank of ZB-H2 starts one unit after the one above, then works without a gap, and ends one unit after it.
-# ZB-V looks the same with half the shift.
+# ZB-V (light F, middle I, dark W) looks the same with half the shift.
 #
 # ## Compare
 
 # %%
 predicted_vs_measured({
     "ZB-H2, % of total": (100 * 3 / (36 + 3), 100 * bubble_of_total(traces["ZB-H2"])),
+    "ZB-H1, % of total": (100 * 3 / (36 + 3), 100 * bubble_of_total(traces["ZB-H1"])),
     "ZB-H2, % of own span": (0, 100 * bubble_rate(traces["ZB-H2"])),
     "ZB-V, % of own span": (0, 100 * bubble_rate(traces["ZB-V"])),
-    "ZB-H2, held by rank 0": (2 * 4 - 1, most_held(bubbles["ZB-H2"])[0]),
-    "ZB-V, half stages held by rank 0": (2 * 4, most_held(bubbles["ZB-V"])[0])}, guess=guess, unit="%")
+    "ZB-H2, stages held by rank 0": (2 * 4 - 1, most_held(bubbles["ZB-H2"])[0]),
+    "ZB-V, stages held by rank 0": (2 * 4 / 2, most_held(bubbles["ZB-V"])[0] / 2)}, guess=guess,
+    columns=("formula", "simulated"))
 
 # %% [markdown]
-# **Zero** is a matter of definition: the paper's *bubble rate* is idle time within a rank's **own** span.
-# From the first start to the last end, each rank idles $(p-1)f$.
-# That is gone only if nobody waits for the others at the end, so that the next step fills it.
-# Clipping by a **global** norm does wait; the paper steps first and checks later.
+# **Zero** counts idle time in a rank's **own** span.
+# From the first start to the last end, ZB-H2 idles as long as ZB-H1, in nearly twice the memory.
+# It gains if the next step starts at once.
+# Clipping by a **global** norm waits for all stages; the paper lets the optimizer step, and takes a step back if the norm, known later, was too large.
 #
+# The V: rank 0 has the last stage, too, so its first backward comes early, and all ranks hold 8 halves, the memory of 1F1B.
+
+# %% [markdown]
 # ## Predict
 #
-# **DualPipe:** half of the microbatches enters at rank 0, half at the last rank, so every rank holds **two** stages, and every weight exists twice.
-# For 8 ranks, 16 microbatches, and pairs of F and B that take as long as one after the other: what is idle, in % of all time?
+# **DualPipe:** half of the microbatches enters at each end, so every rank holds **two** stages, every weight exists twice, and the two gradients are added.
+# For 8 ranks, 16 microbatches, and pairs of F and B that save nothing: what is idle, in % of all time?
 
 # %%
 guess = None  # %
@@ -209,54 +229,50 @@ axes = pipeline_picture({"simulated": predicted, "measured": trace_of(run)}, "ms
 
 # %% [markdown]
 # The picture in words: ranks 0 and 3 start at the same time, with microbatches 0 and 6; the middle ranks have work after one unit.
-# In the middle of the step, most boxes are double: a forward above a backward.
-# On real devices these two overlap, so that the messages of one hide behind the computing of the other; our ranks do them one after the other, in the time of both.
-# Each rank holds at most 5 forwards, $p + 1$, for any number of microbatches.
+# Later, most boxes are double: a forward above a backward of the other direction.
+# On real devices the messages *inside* one (a mixture of experts exchanges tokens there) hide behind the computing of the other; our ranks do both in turn.
+# Each rank holds at most $p + 1$ forwards.
+#
+# A first microbatch passes only $p/2 - 1$ ranks before it meets the other direction, so half of the pipeline is exposed.
 #
 # ## Compare
 #
-# The formulas of `helpers/predict/bubble.py`, the idle time that the simulator counts, and what the card prints, all for 8 stages and 16 microbatches:
+# The formulas of `helpers/predict/bubble.py` against what the simulator counts, for 8 stages and 16 microbatches:
 
 # %%
-overlaps = {"": {}, ", F&B takes 2": {"F&B": 2}}
-rows = {f"DualPipe{name}": (100 * bubble_dualpipe(8, 16, pair=pair.get("F&B")), max(idle_s(simulate(dualpipe(8, 16), UNITS | pair))))
-        for name, pair in overlaps.items()}
-rows |= {"1F1B": (100 * bubble_1f1b(8, 16), max(idle_s(simulate(one_f_one_b(8, 16), UNITS)))),
-         "ZB-H1": (100 * bubble_zero_bubble(8, 16), max(idle_s(simulate(zb_h1(8, 16), UNITS)))),
-         "DualPipeV, 4 ranks": (100 * bubble_dualpipev(8, 16), max(idle_s(simulate(dualpipe_v(4, 16), UNITS))))}
-work = {name: 96 if "V" in name else 48 for name in rows}
-predicted_vs_measured({name: (percent, 100 * idle / (work[name] + idle)) for name, (percent, idle) in rows.items()},
-                      guess=guess, unit="%", notes=("The card: 1F1B 30.4, zero bubble 11.3, DualPipe 5.5, DualPipeV 6.5.",))
+claims = {"DualPipe": (bubble_dualpipe(8, 16), dualpipe(8, 16)), "1F1B": (bubble_1f1b(8, 16), one_f_one_b(8, 16)),
+          "ZB-H1": (bubble_zero_bubble(8, 16), zb_h1(8, 16)),
+          "DualPipeV, 4 ranks": (bubble_dualpipev(8, 16), dualpipe_v(4, 16))}
+rows = {name: (100 * formula, 100 * bubble_of_total(simulate(order, UNITS))) for name, (formula, order) in claims.items()}
+shorter = bubble_of_total(simulate(dualpipe(8, 16), UNITS | {"F&B": 2}))
+predicted_vs_measured(rows, guess=guess, unit="%", columns=("formula", "simulated"), notes=(
+    "The card: 1F1B 30.4, zero bubble 11.3, DualPipe 5.5, DualPipeV 6.5.",
+    f"DualPipe, pairs of 2 units: {bubble_dualpipe(8, 16, pair=2):.1%} of idle time and m (f + b), {shorter:.1%} of total."))
 
 # %% [markdown]
-# The card's DualPipe has no source: its authors' formula is $(p/2-1)(\overline{fb}+b-3w)$, 6 units here, 11.1 %.
-# Near the card's figure it comes only if a pair takes 2 units instead of 3.
+# The card's 5.5 % has no source: DeepSeek's formula is $(p/2-1)(\text{pair} + i - 2w)$, 6 units here.
+# Near 5.5 it comes only if a pair takes 2 units instead of 3.
 #
 # **DualPipeV** folds DualPipe in the middle: stages $r$ and $2n-1-r$ on rank $r$ of $n$, no copies.
-# Is its bubble "20 % larger"?
-# With the same 8 **stages** it runs on 4 ranks and idles the same 6 units; but a rank has twice the work, so that is 5.9 %.
+# By the card its bubble is a fifth larger (6.5 to 5.5).
+# With the same 8 **stages** it has 4 ranks and idles the same 6 units; but a rank has twice the work, so that is 5.9 %.
 # On the same 8 **ranks** it has 16 stages of half the size:
 
 # %%
-half = {kind: units / 2 for kind, units in UNITS.items()}
-Table(("16 microbatches on 8 ranks", "idle", "of total", "weights"), (
-    ("DualPipe, 8 stages", f"{idle_s(simulate(dualpipe(8, 16), UNITS))[0]:g}", f"{bubble_of_total(simulate(dualpipe(8, 16), UNITS)):.1%}", "twice"),
-    ("DualPipeV, 16 half stages", f"{idle_s(simulate(dualpipe_v(8, 16), half))[0]:g}", f"{bubble_of_total(simulate(dualpipe_v(8, 16), half)):.1%}", "once"),
-    ("ZB-V, 16 half stages", f"{idle_s(simulate(zb_v(8, 16), half))[0]:g}", f"{bubble_of_total(simulate(zb_v(8, 16), half)):.1%}", "once")))
-
-# %% [markdown]
-# $(n-1)/(n-2)$, so 7 to 6 units: the price of not having every weight twice.
-# And the card's last row, "bubble against microbatches: grows, grows, constant, small growth", is wrong for all four: the idle **time** of each is constant, and each fraction **falls**.
-
-# %%
-counts = [16, 32, 64, 128]
-curves = {name: [bubble_of_total(simulate(build(8, m), UNITS)) for m in counts]
-          for name, build in (("1F1B", one_f_one_b), ("ZB-H1", zb_h1), ("DualPipe", dualpipe))}
-axes = bubble_curves(curves, counts)
+half, counts = {kind: units / 2 for kind, units in UNITS.items()}, [16, 32, 64, 128]
+on_8_ranks = {"1F1B": (one_f_one_b, UNITS), "ZB-H1": (zb_h1, UNITS), "DualPipe": (dualpipe, UNITS),
+              "DualPipeV": (dualpipe_v, half), "ZB-V": (zb_v, half)}
+traces = {name: [simulate(build(8, m), times) for m in counts] for name, (build, times) in on_8_ranks.items()}
+axes = bubble_curves({name: list(map(bubble_of_total, each)) for name, each in traces.items()}, counts)
+Table(("idle units on 8 ranks, microbatches:", *map(str, counts)), tuple(
+    (name, *(f"{max(idle_s(trace)):g}" for trace in each)) for name, each in traces.items()))
 
 
 # %% [markdown]
-# The picture in words: three falling curves; 1F1B from 30 % to 5 %, ZB-H1 and DualPipe close together from about 12 % to less than 2 %.
+# The picture in words: five falling curves; 1F1B from 30 % to 5 %; ZB-H1 and DualPipeV, one on the other, from 13 % to 2 %; DualPipe a little and ZB-V clearly below.
+#
+# DualPipeV idles $(n-1)/(n-2)$ times as long as DualPipe, 7 to 6 units: the price of not having every weight twice.
+# And the card's second row is wrong for all four: the idle **time** of each is constant, and each fraction **falls**.
 #
 # **Is it the same training?**
 # All eight schedules on four real ranks, every gradient against one process on the whole batch; a copy counts like the original.
@@ -279,7 +295,7 @@ Table(("4 ranks, 12 microbatches", "stages", "within 1e-6 of one process"), tupl
 # ## Scale it
 #
 # **GPU hours.**
-# DeepSeek-V3's 2.8 million were paid **with** DualPipe, on 16 stages; suppose 128 microbatches.
+# DeepSeek-V3's 2.8 million were paid **with** DualPipe, on 16 stages, so they contain its bubble; suppose 128 microbatches.
 # With another schedule, the same work takes $(1-\text{bubble}_{\text{DualPipe}})/(1-\text{bubble})$ times as long:
 
 # %%
@@ -290,18 +306,20 @@ Table(("16 stages, 128 microbatches", "of total", "GPU hours", "saved against 1F
      f"{hours * paid / (1 - fractions['1F1B']) - hours * paid / (1 - fraction):,.0f}") for name, fraction in fractions.items()))
 
 # %% [markdown]
-# The card promises 244,583 hours; it is 218,000, and ZB-H1 alone gives nearly all of that, without a second copy of the weights.
-# What DualPipe is for is the overlap: its pairs hide the all-to-all messages of a mixture of experts, which no formula here counts.
+# The card subtracts percents of its wrong figure; it is 218,000 hours, and ZB-H1 alone gives nearly all of that, with one copy of the weights.
+# What DualPipe is for enters as a pair shorter than $f+b$, and we took $f+b$.
 #
 # **When is each worth it?**
 #
 # | you have | take |
 # |---|---|
-# | memory for $p$ microbatches, many microbatches | 1F1B |
-# | few microbatches, fast links | interleaved 1F1B |
-# | a backward that can be split | ZB-H1, ZB-V |
-# | memory for twice as many, no global norm | ZB-H2 |
-# | messages as long as the computing | DualPipe, DualPipeV |
+# | so many microbatches that the bubble is small, or a backward that cannot be split | 1F1B |
+# | few microbatches, bandwidth for more than twice the messages, more memory | interleaved 1F1B |
+# | a backward that can be split, and 1F1B's memory | ZB-H1, ZB-V |
+# | nearly twice that memory, no global norm | ZB-H2 |
+# | experts that exchange tokens *inside* each stage for as long as it computes | DualPipe, DualPipeV |
+#
+# $f = i = w$ is an idealization: Qi et al. measured 18.5, 18.1 and 9.3 ms for a 1.5B model.
 
 # %% tags=["nbval-ignore-output"]
 from helpers.compare.widgets import pipeline_explorer
@@ -310,10 +328,10 @@ pipeline_explorer("ZB-H1", ranks=4, microbatches=8)
 
 # %% [markdown]
 # **By hand:** point at a box to read what it is.
-# Make W as short as 0.25 units under ZB-H1, then give messages half a unit under 1F1B, then let a pair of DualPipe save 1 unit.
+# Each time from W = 1 and no message: make W as short as 0.25 under ZB-H1; give messages 0.5 under 1F1B, and take 8, 16, 32 microbatches; let a pair of DualPipe save 1.
 #
 # <details><summary>What you should have seen</summary>
-# With short W there is little to fill gaps with: the bubble is (p-1)(f+i-w), 5.25 units, where 1F1B's would be 6.75. Messages stretch every round of 1F1B, so its bubble now grows with the number of microbatches. A pair that saves 1 unit brings DualPipe's idle time from 2 to 1 units.
+# With short W there is little to fill gaps with: the bubble is (p-1)(f+i-w), 5.25 units, where 1F1B's would be 6.75. Messages stretch every round of 1F1B, so its idle time now grows with microbatches: 17, 23, 35 units (DualPipe's grows, too, more slowly). A pair that saves 1 unit brings DualPipe's idle time from 2 to 1 units.
 # </details>
 #
 # ## Break it
@@ -330,23 +348,28 @@ validate(zb_h2(4, 6), cap=4)
 
 # %% tags=["raises-exception"]
 order = zb_h1(2, 3)
-swapped = (Action("F", 1, 0), Action("W", 1, 0), Action("I", 1, 0), *order.steps[1][2:])
-validate(Schedule("W first", (order.steps[0], tuple(dict.fromkeys(swapped))), 2, 3))
+early = Action("W", 1, 0)
+swapped = (Action("F", 1, 0), early, *(action for action in order.steps[1][1:] if action != early))
+validate(Schedule("W first", (order.steps[0], swapped), 2, 3))
 
 # %% [markdown]
 # **A pair of its own.**
 # The forward and the backward of **one** microbatch cannot overlap in one stage: the second needs the first.
-# A pair takes its two from different microbatches, and in DualPipe from different directions.
-#
+
+# %% tags=["raises-exception"]
+own = Pair(Action("F", 0, 0), Action("B", 0, 0))
+validate(Schedule("overlap with itself", ((own,),), 1, 1))
+
+# %% [markdown]
 # ## Read the helper
 #
-# Open `helpers/facts/schedules/zero_bubble.py`: both schedules are one function of eight lines, `_order`.
+# Open `helpers/facts/schedules/zero_bubble.py`: both schedules are one short function, `_order`.
 #
 # 1. ZB-H1 and ZB-H2 differ in two numbers. What do they say, and why does rank $r$ get $r$ in one and $2r$ in the other?
-# 2. How would you have to call `_order` to get 1F1B, if a B is an I with its W right after it?
+# 2. Which call of `_order` gives "W at once" of the table above, and why does that idle less than 1F1B?
 #
 # <details><summary>Answers</summary>
-# 1. How many forwards come before the first I, and how many W may be owed. Each step down the pipeline, forwards in hand fall by one (two), and owed W may rise by as many in the same memory. 2. num_forwards = p - r, as ZB-H1, and num_waiting = 0.
+# 1. How many forwards come before the first I, and how many W may be owed. Each step down the pipeline, forwards in hand fall by one (two), and owed W may rise by as many in the same memory. 2. num_forwards = p - r, as ZB-H1, and num_waiting = 0. The rank before gets its gradient after I, and does not wait for W.
 # </details>
 
 # %% [markdown]
@@ -355,28 +378,28 @@ validate(Schedule("W first", (order.steps[0], tuple(dict.fromkeys(swapped))), 2,
 # **1.** "ZB-H2 has no bubble." When is that true?
 #
 # <details><summary>Answer</summary>
-# In a rank's own span, if f = i = w, m is at least 2p - 1, and nobody waits for all ranks before the optimizer's step. From the first start to the last end of all ranks, each idles (p-1) f.
+# In a rank's own span, for instance if f = i = w and m is at least 2p - 1; and it is worth something if nobody waits for all ranks before the optimizer's step. From the first start to the last end, each rank idles (p-1) f, as long as in ZB-H1.
 # </details>
 # <br>
 #
 # **2.** Does the bubble of DualPipe stay the same while 1F1B's grows with more microbatches?
 #
 # <details><summary>Answer</summary>
-# No, a common misconception. The idle time of both is constant, and as a fraction of a longer step both fall. What grows with microbatches in 1F1B is exposed message time, if messages are slow.
+# No, a common misconception. The idle time of both is constant, and as a fraction of a longer step both fall. What grows with microbatches is exposed message time, if messages are slow, in both.
 # </details>
 # <br>
 #
 # **3.** You have 8 ranks, 64 microbatches, memory for 8 microbatches, and the global norm is clipped. Which of these schedules, and what do you expect?
 #
 # <details><summary>Answer</summary>
-# 1F1B idles 7/71 = 9.9 % of total. ZB-H1 fits the same memory and idles 7/(192+7) = 3.5 %; ZB-V, half that, if the model can be cut in 16. ZB-H2 needs memory for 15, and the norm makes all wait anyway.
+# ZB-V, if the model can be cut in 16: 8 held, 3.5/(192+3.5) = 1.8 % of total. Else ZB-H1: 8 held, 7/(192+7) = 3.5 %. 1F1B idles 7/71 = 9.9 %. The others need more memory: DualPipe 9, interleaved 11.5, ZB-H2 15, and the norm makes all ranks wait anyway.
 # </details>
 
 # %% [markdown]
 # ## Recap
 #
 # Interleaving divides the bubble by the number of chunks and multiplies messages; splitting backward lets W fill the gaps; two directions expose only half of the pipeline.
-# Whatever the schedule, the bubble's time is constant and its fraction falls with the number of microbatches.
+# Whatever the schedule, with enough microbatches and fast messages the bubble's time is constant and its fraction falls.
 # A printed bubble means nothing without its definition: of total, of ideal, of a rank's own span, or in units.
 #
 # **Pitfalls.** Figures of two definitions side by side. B as whole backward in one paper and as I in another. The same number of stages taken for the same number of ranks. Zero bubble with a global norm. Formulas that nobody has played.
