@@ -33,9 +33,10 @@ class Raised:
     words: str
 
 
-def answers(function: object, cases: list[dict], asked: str = "a number") -> list[object]:
+def answers(function: object, cases: list[dict], asked: str = "a number",
+            forbidden: tuple[str, ...] = FORBIDDEN) -> list[object]:
     """What `function(**case)` gives for each case: a plain value or `Raised`; `asked` says what it should be."""
-    return elsewhere(functools.partial(_try, asked), function, cases, FORBIDDEN)
+    return elsewhere(functools.partial(_try, asked), function, cases, forbidden)
 
 
 def elsewhere(job: Callable[[Callable, dict], Any], function: object, cases: list[dict], forbidden: tuple[str, ...],

@@ -15,10 +15,12 @@ GRADED = {
     "05_zero": ["optimizer-check", "hook-check", "predict-check", "which-check"],
     "06_fsdp": ["lend-check", "bytes-check", "wrap-check", "clip-check"],
     "07_activations": ["kept-check", "plan-check", "predict-check", "leak-check"],
+    "09_pipeline": ["order-check", "peak-check", "mend-check", "balance-check"],
+    "10_zero_bubble": ["split-check", "fill-check", "bubbles-check", "mend-check"],
 }
 # and 2 for the written answer of each
 POINTS = {"01_memory": 18, "02_collectives": 20, "03_ddp": 17, "04_data_sharding": 16, "05_zero": 16, "06_fsdp": 17,
-          "07_activations": 14}
+          "07_activations": 14, "09_pipeline": 16, "10_zero_bubble": 17}
 EACH = [pytest.param(name, cell, id=f"{name}-{cell}") for name, graded in GRADED.items() for cell in graded]
 
 
@@ -89,6 +91,16 @@ def test_what_a_learner_tries_gives_what_the_text_says():
     assert tried["wrap-try"].value[-1] < tried["wrap-try"].value[0] / 2
     clipped = [[norm, sharded[0].item(), replicated[0].item()] for norm, sharded, replicated in tried["clip-try"].value]
     assert clipped == [pytest.approx([13, 1.5, 6]), pytest.approx([13, 2, 6])]
+    tried = solved("09_pipeline")
+    assert tried["order-try"].value == (12, [2, 1])
+    assert tried["peak-try"].value == 200
+    assert tried["mend-try"].value == 18
+    assert tried["balance-try"].value == [3, 3, 1]
+    tried = solved("10_zero_bubble")
+    assert [result.tolist() for result in tried["split-try"].value] == [[[16]], [[3, 4]], [[1, 2]], [1]]
+    assert tried["fill-try"].value == (14, [3, 3, 3])
+    assert tried["bubbles-try"].value == pytest.approx((18.644, 33), rel=1e-4)
+    assert tried["mend-try"].value == [3, 3, 3]
 
 
 def test_what_is_to_be_mended_hangs():

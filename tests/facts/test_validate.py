@@ -64,7 +64,7 @@ def test_actions_that_the_pipeline_does_not_have_are_named(name):
 @pytest.mark.parametrize(("cap", "rank", "step"), [(3, 0, "F3"), (2, 0, "F2"), (1, 0, "F1")])
 def test_a_rank_that_has_no_memory_for_a_forward_is_named(cap, rank, step):
     says = (f"1F1B: rank {rank} would hold {cap + 1} microbatches at {step} of stage {rank}, and has memory for {cap}: "
-            "a backward must come first")
+            "one must be finished first")
     with pytest.raises(IllegalSchedule) as error:
         validate(one_f_one_b(4, 8), cap=cap)
     assert str(error.value).splitlines()[0] == says

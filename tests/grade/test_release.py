@@ -9,11 +9,12 @@ from helpers.grade.release import leaks, release, secrets
 from tests.grade.course import ROOT, SET, SETS, new_course, release_notebook
 
 POINTS = {"01_memory": 20, "02_collectives": 22, "03_ddp": 19, "04_data_sharding": 18, "05_zero": 18, "06_fsdp": 19,
-          "07_activations": 16}
+          "07_activations": 16, "09_pipeline": 18, "10_zero_bubble": 19}
 NUM_EXERCISES = {"01_memory": 6, "02_collectives": 7, "03_ddp": 6, "04_data_sharding": 6, "05_zero": 5, "06_fsdp": 5,
-                 "07_activations": 5}               # 01 has its written answer inside exercise 2
+                 "07_activations": 5, "09_pipeline": 5,
+                 "10_zero_bubble": 5}               # 01 has its written answer inside exercise 2
 NUM_CHECKS = {"01_memory": 6, "02_collectives": 6, "03_ddp": 5, "04_data_sharding": 5, "05_zero": 4, "06_fsdp": 4,
-              "07_activations": 4}
+              "07_activations": 4, "09_pipeline": 4, "10_zero_bubble": 4}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,8 @@ def test_the_leak_test_knows_what_to_look_for():
             "(losses.sum() * dist.get_world_size() / count).backward()",
             "points += gradient_shards.check_hook_unseen(shard_gradients)",
             "whole = torch.cat([p.grad.reshape(-1) for p in bucket]).div_(mesh.world_size)",
-            "upstream = upstream @ lent(*layer)"} <= secrets(ROOT)
+            "upstream = upstream @ lent(*layer)",
+            "points += peaks.check_peak_unseen(peak)", "points += filling.check_fill_unseen(fill)"} <= secrets(ROOT)
 
 
 @pytest.mark.parametrize("secret", ['sharded_from = {"parameter": 3, "gradient": 2}', "### BEGIN HIDDEN TESTS",

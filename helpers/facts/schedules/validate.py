@@ -96,7 +96,7 @@ def _over(schedule: Schedule, cap: int | None) -> Iterator[Fault]:
         for number, (count, step) in enumerate(zip(held(steps), steps, strict=True)):
             if count > cap:
                 yield (f"rank {rank} would hold {count} microbatches at {_named(step)}, and has memory for {cap}: "
-                       "a backward must come first"), (rank, number)
+                       "one must be finished first"), (rank, number)
 
 
 def _places(schedule: Schedule) -> Iterator[tuple[tuple[int, int], Action]]:
