@@ -172,7 +172,7 @@ def test_splitting_backward_saves_two_thirds_of_1f1bs_bubble_time_where_all_part
     (lambda: bubble_dualpipev(4, 3), "at least as many microbatches; not 4 and 3"),
     (lambda: bubble_dualpipev(5, 8), "an even number of stages"),
     (lambda: bubble_interleaved(4, 8, 0), "holds where a rank has at least one chunk"),
-    (lambda: bubble_zero_bubble(4, 3), "holds where w is at most f and at most i, and m at least p; elsewhere simulate"),
+    (lambda: bubble_zero_bubble(4, 3), "w is at most f and at most i, and m at least p; elsewhere simulate"),
     (lambda: bubble_zero_bubble(4, 8, w=1.5), "holds where w is at most f"),
     (lambda: bubble_zero_bubble(4, 8, i=0.5), "holds where w is at most f"),
     (lambda: bubble_dualpipe(4, 8, i=1.2, w=0.8), "holds where f = i, and w is at most f"),
