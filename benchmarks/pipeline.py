@@ -20,6 +20,7 @@ from torch.nn.functional import mse_loss
 
 from helpers.facts.bubbles import bubble_of_total
 from helpers.facts.schedules import BUILDERS, Schedule
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.trace import Trace, duration_s
 from helpers.predict.simulate import simulate
 from helpers.run.launch import launch
@@ -27,7 +28,7 @@ from helpers.run.models import cut, mlp
 from helpers.run.pipeline import run_schedule
 
 RANKS, MICROBATCHES = 4, 8
-SECONDS = {"F": 0.1, "I": 0.1, "W": 0.1, "B": 0.2}
+SECONDS = {kind: 0.1 * units for kind, units in UNIT_DURATIONS.items()}
 WIDTH, DEPTH, SAMPLES, PAIRS = 512, 16, 32, 25          # 4.2M parameters; samples of a microbatch
 TORCHS = {"GPipe": pipelining.ScheduleGPipe, "1F1B": pipelining.Schedule1F1B}
 

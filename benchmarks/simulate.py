@@ -8,11 +8,11 @@ import statistics
 import time
 
 from helpers.facts.schedules import Schedule, interleaved, one_f_one_b, zb_h1
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.predict.simulate import simulate
 
 SIZES = {"1F1B": lambda: one_f_one_b(64, 1024), "ZB-H1": lambda: zb_h1(64, 1024),
          "interleaved 1F1B": lambda: interleaved(16, 1024, 4)}
-DURATIONS = {"F": 1.0, "I": 1.0, "W": 1.0}
 PAIRS = 3
 
 
@@ -21,7 +21,7 @@ def seconds(build) -> tuple[float, float, Schedule]:
     started = time.perf_counter()
     schedule = build()
     built = time.perf_counter()
-    simulate(schedule, DURATIONS)
+    simulate(schedule, UNIT_DURATIONS)
     return built - started, time.perf_counter() - built, schedule
 
 

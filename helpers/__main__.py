@@ -12,10 +12,12 @@ The last four also run under torchrun: torchrun --nproc-per-node 2 -m helpers dd
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from helpers.facts.errors import CourseError
+from helpers.facts.schedules import BUILDERS
 
 DEMO_FILE = Path("outputs/ddp-demo.json")
 
@@ -33,6 +35,16 @@ def main() -> int:
     _add_training(commands)
     _add_pipeline(commands)
     options = parser.parse_args()
+    try:
+        code = _called(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:                             # the reader, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())      # Python flushes once more at its end
+        return 1
+
+
+def _called(options: argparse.Namespace) -> int:
     try:
         return options.run(options)
     except CourseError as error:
@@ -61,7 +73,7 @@ def _add_pipeline(commands: argparse._SubParsersAction) -> None:
     command = commands.add_parser("pipeline", help="simulate a pipeline's schedule and play it on real ranks")
     command.add_argument("--world-size", type=int, help="ranks (default 4, or torchrun's)")
     command.add_argument("--num-microbatches", type=int, default=8, help="(default 8)")
-    command.add_argument("--schedule", default="1F1B", help="GPipe, 1F1B, ZB-H1, ... (default 1F1B)")
+    command.add_argument("--schedule", default="1F1B", help=f"{', '.join(BUILDERS)} (default 1F1B)")
     command.add_argument("--unit-ms", type=float, default=50.0, help="a forward takes this, B twice (default 50)")
     command.set_defaults(run=_pipeline)
 

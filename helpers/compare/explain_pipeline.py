@@ -1,7 +1,7 @@
 """Sentences on a pipeline's schedule."""
 from __future__ import annotations
 
-from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, idle_s
+from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, busy_s, idle_s
 from helpers.facts.schedules import Schedule, most_held
 from helpers.facts.schedules.board import Board
 from helpers.facts.trace import Trace, duration_s
@@ -22,10 +22,15 @@ def board_in_words(board: Board, trace: Trace, best: Trace, best_name: str) -> s
     held = f"Held at most, by rank: {', '.join(map(str, most_held(board.placed)))}"
     held += f" of {board.cap}." if board.cap is not None else "."
     if not board.full:
-        so_far = f" Length so far: {duration_s(trace):.4g}, {bubble_of_total(trace):.0%} of it idle." if trace else ""
+        so_far = f" Length so far: {duration_s(trace):.4g}, {_idle(board, trace):.0%} of it idle." if trace else ""
         return f"{board.num_left} step{'s are' if board.num_left > 1 else ' is'} left to place.{so_far} {held}"
     return (f"Complete: {duration_s(trace):.4g} units, bubble {bubble_of_total(trace):.2%} of total; {best_name} takes "
             f"{duration_s(best):.4g} and has {bubble_of_total(best):.2%}. {held}")
+
+
+def _idle(board: Board, trace: Trace) -> float:
+    """Of total; ranks that have no step yet idle, too."""
+    return 1 - sum(busy_s(trace)) / (board.placed.num_ranks * duration_s(trace))
 
 
 def _range(values: list[float]) -> str:

@@ -6,13 +6,14 @@ from helpers.compare.text_gantt import text_gantt
 from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import BUILDERS, most_held
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.trace import duration_s
 from helpers.predict.simulate import simulate
 from helpers.run.everywhere import everywhere
 from helpers.run.pipeline_demo import Part, one_step_of
 
-UNITS = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}
 RANKS, SHORTEST_MS, LONGEST_MS = 4, 5, 1000
+LONGEST_STEP_S = 20                 # `launch` waits for 30 s, and a busy machine takes longer than simulated
 
 
 def pipeline(world_size: int | None, name: str, num_microbatches: int, unit_ms: float) -> tuple[str, Table] | None:
@@ -21,8 +22,11 @@ def pipeline(world_size: int | None, name: str, num_microbatches: int, unit_ms: 
         raise BadValue(f"--schedule is one of {', '.join(BUILDERS)}, not {name!r}")
     if not SHORTEST_MS <= unit_ms <= LONGEST_MS:
         raise BadValue(f"--unit-ms is from {SHORTEST_MS} to {LONGEST_MS}, not {unit_ms:g}")
-    BUILDERS[name](world_size or RANKS, num_microbatches)       # refuses sizes before anything is started
-    seconds = {kind: units * unit_ms / 1e3 for kind, units in UNITS.items()}
+    schedule = BUILDERS[name](world_size or RANKS, num_microbatches)    # refuses sizes before anything is started
+    seconds = {kind: units * unit_ms / 1e3 for kind, units in UNIT_DURATIONS.items()}
+    if (length_s := duration_s(simulate(schedule, seconds))) > LONGEST_STEP_S:
+        raise BadValue(f"this would take {length_s:.0f} s, and at most {LONGEST_STEP_S} are waited for: take a smaller "
+                       "--unit-ms or --num-microbatches")
     parts = everywhere(one_step_of, world_size, RANKS, name, num_microbatches, seconds)
     return None if parts is None else _report(name, num_microbatches, seconds, parts)
 

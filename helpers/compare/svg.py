@@ -6,10 +6,11 @@ from html import escape
 from helpers.compare.faces import FACES
 from helpers.facts.schedules import parse
 from helpers.facts.schedules.schedule import Action
+from helpers.facts.schedules.text import short
 from helpers.facts.trace import Span, Trace
 
 WORDS = {"F": "forward", "B": "backward", "I": "gradient for the input", "W": "gradients for the weights"}
-ROW, LEFT, WIDTH = 30, 62, 900
+ROW, LEFT, WIDTH, LETTER = 30, 62, 900, 7.5
 
 
 def svg_gantt(trace: Trace, num_ranks: int, least_units: float, unit: str = "", title: str = "") -> str:
@@ -20,7 +21,8 @@ def svg_gantt(trace: Trace, num_ranks: int, least_units: float, unit: str = "", 
     rows = "".join(f'<text x="4" y="{ROW * rank + 20}" font-size="13">rank {rank}</text>'
                    f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{ROW * (rank + 1)}" y2="{ROW * (rank + 1)}" '
                    'stroke="#999999" stroke-width="0.5"/>' for rank in range(num_ranks))
-    boxes = "".join(_boxes(span, start, scale, _first_stage(trace, span.rank), unit) for span in trace)
+    first_stages = _first_stages(trace)
+    boxes = "".join(_boxes(span, start, scale, first_stages[span.rank], unit) for span in trace)
     height = ROW * num_ranks + 22
     return (f'<svg viewBox="0 0 {WIDTH} {height}" width="100%" style="max-width:{WIDTH}px;background:white" role="img" '
             f'aria-label="{escape(title)}" font-family="sans-serif">{rows}{boxes}'
@@ -38,17 +40,19 @@ def _boxes(span: Span, start: float, scale: float, first_stage: int, unit: str) 
         y = ROW * span.rank + 4 + share * number + (share - height) / 2
         face, ink = FACES[action.kind]
         words = f"{_in_words(action)}, from {span.start - start:.4g} to {span.end - start:.4g} {unit}".strip()
-        label = f"{action.kind}{action.microbatch}" if width >= 15 else ""
+        label = short(action)
         drawn.append(
             f"<g><title>{escape(words)}</title>"
             f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" fill="{face}" stroke="black" '
             f'stroke-width="0.6"/><text x="{x + width / 2:.2f}" y="{y + height / 2 + 4:.2f}" font-size="11" '
-            f'text-anchor="middle" fill="{ink}">{label}</text></g>')
+            f'text-anchor="middle" fill="{ink}">{label if width >= LETTER * len(label) else ""}</text></g>')
     return "".join(drawn)
 
 
-def _first_stage(trace: Trace, rank: int) -> int:
-    return min(action.stage for span in trace if span.rank == rank for action in parse(span.label).parts)
+def _first_stages(trace: Trace) -> dict[int, int]:
+    """Of each rank's stages the first."""
+    held = sorted(((span.rank, action.stage) for span in trace for action in parse(span.label).parts), reverse=True)
+    return dict(held)
 
 
 def _in_words(action: Action) -> str:

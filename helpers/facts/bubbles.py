@@ -6,6 +6,7 @@
     bubble_rate        idle / all time of the longest of the ranks' own spans                    Zero Bubble
 
 A rank's own span is from its own first start to its own last end: it leaves out what a rank waits for its first input.
+Ranks are those that have a span in the trace.
 of total = of ideal / (1 + of ideal): 3/11 and 3/8 are one bubble.  Never compare figures of two definitions.
 
 Sources: arXiv:1811.06965; arXiv:2104.04473, section 2.2; arXiv:2401.10241, section 5.4; README of deepseek-ai/DualPipe.

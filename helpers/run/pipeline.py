@@ -48,6 +48,8 @@ def run_schedule(schedule: Schedule, stages: dict[int, nn.Module], inputs: Tenso
     scale       divide each microbatch's loss by their number
     tied        [[(stage, name of parameter), ...], ...]: copies that are one parameter; they must start equal
     pad_s       how long each kind of step takes at least: sleeps for the rest, as if a device computed meanwhile
+
+    Returns what this rank's part came to.  Raises `BadValue` if its arguments cannot be meant, or others' differ.
     """
     rank, m = dist.get_rank(), schedule.num_microbatches
     _check(schedule, rank, stages, inputs, targets)

@@ -16,33 +16,32 @@ from helpers.facts.trace import Trace
 from helpers.run.models import cut
 from helpers.run.pipeline import run_schedule
 
-WIDTH, SAMPLES = 16, 2                      # samples of one microbatch
+WIDTH, SAMPLES, SEED = 16, 2, 0             # samples of one microbatch
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank's part of a step came to, beside one process on the whole batch."""
+    """What one rank's part of a played schedule came to, beside one process on the whole batch."""
 
     trace: Trace
     loss: float                 # this rank's part
     loss_alone: float           # of one process
     worst: float                # largest difference of a gradient, relative to the largest gradient of its tensor
-    most_kept_bytes: int
 
 
-def one_step(rank: int, world_size: int, schedule: Schedule, seconds: Durations | None, seed: int = 0) -> Part:
+def one_step(rank: int, world_size: int, schedule: Schedule, seconds: Durations) -> Part:
     """Forward and backward of one batch, by the schedule and by one process."""
-    inputs, targets = _batch(schedule.num_microbatches * SAMPLES, seed)
-    stages = cut(_model(schedule.num_stages, seed), schedule.num_stages)
+    inputs, targets = _batch(schedule.num_microbatches * SAMPLES)
+    stages = cut(_model(schedule.num_stages), schedule.num_stages)
     mine = {stage: stages[stage] for stage in schedule.stages_of[rank]}
     played = run_schedule(schedule, mine, inputs, targets, mse_loss, boundary=(SAMPLES, WIDTH), pad_s=seconds)
-    alone = _model(schedule.num_stages, seed)
+    alone = _model(schedule.num_stages)
     loss = mse_loss(alone(inputs), targets)
     loss.backward()
     whole = cut(alone, schedule.num_stages)
     worst = max(_difference(ours.grad, theirs.grad) for stage, module in mine.items()
                 for ours, theirs in zip(module.parameters(), whole[stage].parameters(), strict=True))
-    return Part(played.trace, played.loss, loss.item(), worst, max(played.kept_bytes))
+    return Part(played.trace, played.loss, loss.item(), worst)
 
 
 def one_step_of(rank: int, world_size: int, name: str, num_microbatches: int, seconds: Durations) -> Part:
@@ -50,14 +49,14 @@ def one_step_of(rank: int, world_size: int, name: str, num_microbatches: int, se
     return one_step(rank, world_size, BUILDERS[name](world_size, num_microbatches), seconds)
 
 
-def _model(num_stages: int, seed: int) -> nn.Sequential:
+def _model(num_stages: int) -> nn.Sequential:
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(SEED)
         return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(num_stages)))
 
 
-def _batch(num_samples: int, seed: int) -> tuple[Tensor, Tensor]:
-    inputs = torch.randn(num_samples, WIDTH, generator=torch.Generator().manual_seed(seed))
+def _batch(num_samples: int) -> tuple[Tensor, Tensor]:
+    inputs = torch.randn(num_samples, WIDTH, generator=torch.Generator().manual_seed(SEED))
     return inputs, inputs.sin()
 
 

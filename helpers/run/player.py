@@ -26,7 +26,7 @@ from helpers.run.split_backward import OwedWeights, deferred_weights
 
 @dataclass
 class PlayedPart:
-    """What one rank's part of a step came to."""
+    """What one rank's part of a played schedule came to."""
 
     loss: float = 0.0                                           # the sum of what this rank's backwards started from
     trace: Trace = field(default_factory=list)                  # a span for each step; waiting is outside

@@ -17,7 +17,7 @@ from helpers.facts.schedules import Action, Schedule, dependencies
 
 
 class Post:
-    """One rank's messages of one step."""
+    """One rank's messages while a schedule is played once."""
 
     def __init__(self, schedule: Schedule, rank: int, boundary: tuple[int, ...], dtype: torch.dtype):
         self.rank, self.rank_of, self.boundary, self.dtype = rank, schedule.rank_of, boundary, dtype
@@ -70,5 +70,5 @@ class Post:
             self.sending.popitem()[1][0].wait()
 
     def tag(self, action: Action) -> int:
-        """One number for each message of a step."""
+        """One number for each message of the schedule."""
         return 2 * (action.stage * self.num_microbatches + action.microbatch) + (action.kind != "F")

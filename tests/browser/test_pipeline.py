@@ -39,7 +39,7 @@ def test_a_schedule_is_built_by_mouse_and_keyboard_and_then_played_by_real_ranks
     assert boxes(cell) == []
     for _ in range(3):
         cell.get_by_role("button", name="F on rank 0").click()
-    expect(cell).to_contain_text("21 steps are left to place. Length so far: 3, 0% of it idle. "
+    expect(cell).to_contain_text("21 steps are left to place. Length so far: 3, 67% of it idle. "
                                  "Held at most, by rank: 3, 0, 0 of 3.")
     press(lab, cell.get_by_role("button", name="F on rank 0"))
     expect(alert).to_contain_text("rank 0 has memory for 3 microbatches, and F3 would be one more")

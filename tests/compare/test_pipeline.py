@@ -8,10 +8,12 @@ import pytest
 
 from helpers.compare.explain_pipeline import board_in_words, schedule_in_words
 from helpers.compare.faces import FACES
+from helpers.compare.pipeline import pipeline
 from helpers.compare.plots import bubble_curves, held_strip, pipeline_gantt, pipeline_picture, png
 from helpers.compare.svg import svg_gantt
 from helpers.compare.text_gantt import text_gantt
 from helpers.compare.widgets import pipeline_explorer, schedule_builder
+from helpers.facts.errors import BadValue
 from helpers.facts.schedules import dualpipe, gpipe, interleaved, one_f_one_b, zb_h2
 from helpers.facts.schedules.board import empty_board, place
 from helpers.predict.simulate import simulate
@@ -108,6 +110,25 @@ def test_text_is_as_wide_as_steps_are_long():
     assert rows == ["rank 0 |F0 F1       B0---    B1---", "rank 1 |   F0 B0--- F1 B1---"]
 
 
+def test_text_has_each_label_in_full_and_rows_start_in_one_column():
+    long = text_gantt(simulate(one_f_one_b(12, 12), UNITS), 1).splitlines()
+    assert [row.split("|")[1].split()[0] for row in long] == ["F0-"] * 12
+    assert {row.index("|") for row in long} == {8}
+    assert all(f"F{m}" in row and f"B{m}-" in row for row in long for m in range(12))
+    several = text_gantt(simulate(dualpipe(2, 4), UNITS), 1).splitlines()
+    assert several[0].startswith("rank 0 |0F0 1F2 0F1 1B2---- 1F3&0B0---- ")
+
+
+def test_labels_that_do_not_fit_into_their_boxes_are_left_out():
+    axes = pipeline_gantt({"": simulate(one_f_one_b(2, 60), UNITS)}, "units")
+    assert not axes.texts
+    png(axes)
+    axes = pipeline_gantt({"": simulate(one_f_one_b(2, 20), UNITS)}, "units")
+    assert {"F0", "B19"} <= {text.get_text() for text in axes.texts}
+    assert "F19" not in {text.get_text() for text in axes.texts}
+    png(axes)
+
+
 def test_words_give_all_four_bubbles_by_their_definition():
     schedule = zb_h2(4, 8)
     words = schedule_in_words(schedule, simulate(schedule, UNITS))
@@ -126,6 +147,21 @@ def test_a_board_says_what_is_left_and_then_how_it_compares():
     board = place(board, 0, "B")
     assert board_in_words(board, simulate(board.placed, UNITS), best, "1F1B").startswith(
         "Complete: 3 units, bubble 0.00% of total; 1F1B takes 3 and has 0.00%.")
+
+
+def test_ranks_without_a_step_idle_too():
+    board = place(empty_board(3, 4), 0, "F")
+    words = board_in_words(board, simulate(board.placed, UNITS), simulate(one_f_one_b(3, 4), UNITS), "1F1B")
+    assert "Length so far: 1, 67% of it idle." in words
+
+
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"name": "GPipes"}, "--schedule is one of GPipe, 1F1B, "), ({"num_microbatches": 0}, "at least 1"),
+    ({"name": "DualPipe", "world_size": 3}, "even number of ranks"), ({"unit_ms": 0}, "from 5 to 1000"),
+    ({"unit_ms": 1000}, "would take 33 s, and at most 20 are waited for: take a smaller --unit-ms")])
+def test_what_cannot_be_played_is_refused_before_anything_starts(wrong, says):
+    with pytest.raises(BadValue, match=says):
+        pipeline(**{"world_size": None, "name": "1F1B", "num_microbatches": 8, "unit_ms": 50} | wrong)
 
 
 def test_the_explorer_redraws_and_says_why_sizes_are_refused():

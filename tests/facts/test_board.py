@@ -1,6 +1,7 @@
 """A schedule written step by step: what is possible, what is not and why."""
 import pytest
 
+from helpers.facts.errors import BadValue
 from helpers.facts.schedules import gpipe, most_held, one_f_one_b, validate, zb_h1
 from helpers.facts.schedules.board import IllegalMove, action_kinds, empty_board, place, undo
 
@@ -91,3 +92,15 @@ def test_a_move_leaves_the_board_before_it_as_it_was():
     placed(before, "0F0")
     assert before.placed.steps == ((), ())
     assert [action_kinds(empty_board(2, 1, split=split)) for split in (False, True)] == ["FB", "FIW"]
+
+
+@pytest.mark.parametrize("rank", [-1, 2])
+def test_a_rank_that_is_not_there_is_refused(rank):
+    assert refused(empty_board(2, 3), rank, "F0") == f"there is no rank {rank}, only 0 to 1"
+    with pytest.raises(IllegalMove, match=f"there is no rank {rank}"):
+        undo(empty_board(2, 3), rank)
+
+
+def test_memory_for_nothing_is_refused():
+    with pytest.raises(BadValue, match="cap is a whole number of at least 1, not 0"):
+        empty_board(2, 3, cap=0)

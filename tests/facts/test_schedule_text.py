@@ -21,7 +21,8 @@ def test_a_step_is_written_as_in_pytorch():
     assert str(Pair(Action("F", 0, 4), Action("B", 7, 1))) == "(0F4;7B1)OVERLAP_F_B"
 
 
-@pytest.mark.parametrize("text", ["", "F0", "0f1", "0X1", "-1F0", "0F", "0F0 0F1", "(0F1)OVERLAP_F_B", "(0F1;7B1)"])
+@pytest.mark.parametrize("text", ["", "F0", "0f1", "0X1", "-1F0", "0F", "0F0 0F1", "(0F1)OVERLAP_F_B", "(0F1;7B1)",
+                                  "((0F0;0B0)OVERLAP_F_B;1B0)OVERLAP_F_B"])
 def test_what_is_no_step_is_refused_with_the_two_forms(text):
     with pytest.raises(BadValue, match=r"write stage, kind \(F, B, I or W\) and microbatch, as in 2F5; or two"):
         parse(text)
@@ -55,6 +56,10 @@ def test_a_grid_names_stages_only_where_a_rank_holds_several():
     assert grid(one_f_one_b(2, 1)) == "rank 0 | F0  .  . B0\nrank 1 |  . F0 B0"
     first = grid(dualpipe(2, 4)).splitlines()[0]
     assert first == "rank 0 |     0F0     1F2     0F1     1B2 1F3&0B0     1B3     0I1     0W1"
+
+
+def test_rows_of_a_grid_start_in_one_column():
+    assert {row.index("|") for row in grid(one_f_one_b(11, 1)).splitlines()} == {8}
 
 
 def test_a_grid_shows_what_is_marked_and_what_never_starts():

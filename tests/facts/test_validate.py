@@ -24,6 +24,10 @@ REASONS = {                         # name: the order, what is said of it, and t
     "second chunk first": ("1F0,0F0,1B0,0B0", "rank 0 has F0 of stage 1 before F0 of stage 0, which it needs", ">1F0<"),
     "a pair that needs itself": ("0F0,(1F0;1B0)OVERLAP_F_B,0B0", "rank 0 has B0 of stage 1 in one pair with F0 of "
                                  "stage 1, which it needs", ">1F0&1B0<"),
+    "two forwards in a pair": ("(0F0;0F1)OVERLAP_F_B,0B0,0B1", "rank 0 has F0 of stage 0 with F1 of stage 0 in one "
+                               "pair: that is a forward and then a B or I", ">F0&F1<"),
+    "a W in a pair": ("0F0,0I0,(0F1;0W0)OVERLAP_F_B,0B1", "rank 0 has F1 of stage 0 with W0 of stage 0 in one pair: "
+                      "that is a forward and then a B or I", ">F1&W0<"),
     "a circle": ("0F0,0B0,0F1,0B1\n1F1,1F0,1B0,1B1", "it never ends. rank 0 cannot start B0 of stage 0 before B0 of "
                  "stage 1; rank 1 cannot start F1 of stage 1 before F1 of stage 0", "stuck: >B0< F1 B1"),
     "a circle through a pair": ("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n1F0,1F1,1B0,1B1", "it never ends. rank 0 cannot start "

@@ -13,10 +13,11 @@ from helpers.compare.faces import FACES
 from helpers.compare.plots.figure import RANKS
 from helpers.facts.schedules import parse
 from helpers.facts.schedules.held import held_over_time
+from helpers.facts.schedules.text import short
 from helpers.facts.trace import Span, Trace, duration_s
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MOST_LABELS = 70                        # boxes of a rank; more would be unreadable
+ROW_PT, LETTER = 540, 0.6               # length of a row in points; width of a letter, of its size
 LINES = ("-", "--", "-.", ":")
 
 
@@ -39,10 +40,11 @@ def pipeline_gantt(traces: dict[str, Trace], unit: str = "s", per_unit: float = 
     pairs = [(rank, name) for rank in _ranks(next(iter(traces.values()))) for name in traces]
     ax = ax or plt.subplots(figsize=(11, 1 + 0.36 * len(pairs)), layout="constrained")[1]
     first = next(iter(traces.values()))
+    longest = max(map(duration_s, traces.values()))
     for row, (rank, name) in enumerate(pairs):
         spans = [s for s in traces[name] if s.rank == rank]
         start, place = min(s.start for s in traces[name]), row + 0.25 * (row // len(traces))
-        _row(ax, place, spans, start, per_unit)
+        _row(ax, place, spans, start, per_unit, ROW_PT / longest if longest else 0)
         if traces[name] is not first:
             late = (_end(traces[name], rank) - _end(first, rank)) * per_unit
             ax.text(1.005, place, f"{late:+.3g}", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
@@ -63,20 +65,25 @@ def _title(traces: dict[str, Trace], unit: str, per_unit: float) -> str:
         f"{name}: {other * per_unit:,.4g} {unit} ({other / length - 1:+.1%})" for name, other in others)])
 
 
-def _row(ax, place: float, spans: list[Span], start: float, per_unit: float) -> None:
-    stages = sorted({action.stage for span in spans for action in parse(span.label).parts})
-    for span in spans:
-        parts = parse(span.label).parts
+def _row(ax, place: float, spans: list[Span], start: float, per_unit: float, points: float) -> None:
+    """A box for each action, labelled where the label fits; `points` are the size of what spans count."""
+    steps = [(span, parse(span.label).parts) for span in spans]
+    first_stage = min(action.stage for _, parts in steps for action in parts)
+    boxes = []
+    for span, parts in steps:
         left, width = per_unit * (span.start - start), per_unit * span.duration_s
         for number, action in enumerate(parts):
             share = 0.86 / len(parts)
             middle = place + share * (number - (len(parts) - 1) / 2)
-            height = share * (0.7 if action.stage != stages[0] else 1)
+            height = share * (0.7 if action.stage != first_stage else 1)
             face, ink = FACES[action.kind]
-            ax.barh(middle, width, left=left, height=height, color=face, edgecolor="black", linewidth=0.5)
-            if len(spans) <= MOST_LABELS:
-                ax.text(left + width / 2, middle, f"{action.kind}{action.microbatch}", ha="center", va="center",
-                        color=ink, fontsize=7 if len(parts) == 1 else 5.5, clip_on=True)
+            boxes.append((middle, width, height, left, face))
+            size, label = 7 if len(parts) == 1 else 5.5, short(action)
+            if points * span.duration_s >= LETTER * size * len(label):
+                ax.text(left + width / 2, middle, label, ha="center", va="center", color=ink, fontsize=size,
+                        clip_on=True)
+    middles, widths, heights, lefts, faces = zip(*boxes, strict=True)
+    ax.barh(middles, widths, heights, lefts, color=faces, edgecolor="black", linewidth=0.5)
 
 
 def held_strip(trace: Trace, unit: str = "s", per_unit: float = 1.0, ax=None):

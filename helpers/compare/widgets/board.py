@@ -14,12 +14,12 @@ from helpers.facts.bubbles import bubble_of_total
 from helpers.facts.errors import CourseError
 from helpers.facts.schedules import one_f_one_b, zb_h1
 from helpers.facts.schedules.board import Board, IllegalMove, action_kinds, empty_board, place, undo
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.trace import Span, Trace, duration_s
 from helpers.predict.simulate import simulate
 from helpers.run.launch import launch
 from helpers.run.pipeline_demo import one_step
 
-UNITS = {"F": 1, "I": 1, "W": 1, "B": 2}
 UNIT_S = 0.05                       # of a real run
 
 
@@ -71,9 +71,9 @@ class _Builder:
 
     def _show(self) -> None:
         placed = self.board.placed
-        trace = simulate(placed, UNITS)
+        trace = simulate(placed, UNIT_DURATIONS)
         best = (zb_h1 if "W" in action_kinds(self.board) else one_f_one_b)(placed.num_ranks, placed.num_microbatches)
-        best_trace = simulate(best, UNITS)
+        best_trace = simulate(best, UNIT_DURATIONS)
         self.words.value = board_in_words(self.board, trace, best_trace, best.name)
         self.picture.value = svg_gantt(trace, placed.num_ranks, duration_s(best_trace), "units", self.words.value)
         self.run.disabled = not self.board.full
@@ -90,7 +90,7 @@ class _Builder:
 
 def _played(board: Board) -> str:
     """What real ranks made of the schedule: a sentence and a picture, in the board's units."""
-    placed, seconds = board.placed, {kind: UNIT_S * units for kind, units in UNITS.items()}
+    placed, seconds = board.placed, {kind: UNIT_S * units for kind, units in UNIT_DURATIONS.items()}
     parts = launch(one_step, placed.num_ranks, placed, seconds).results
     trace: Trace = [Span(s.rank, s.kind, s.start / UNIT_S, s.end / UNIT_S, s.label) for p in parts for s in p.trace]
     words = (f"Played by {placed.num_ranks} processes at {UNIT_S * 1e3:.0f} ms a unit: {duration_s(trace):.4g} units, "

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from helpers.facts.errors import BadValue
+from helpers.facts.schedules.deal import check_counts
 from helpers.facts.schedules.held import held
 from helpers.facts.schedules.one_direction import gpipe
 from helpers.facts.schedules.schedule import Action, Schedule, dependencies
@@ -43,6 +44,7 @@ class Board:
 
 def empty_board(num_ranks: int, num_microbatches: int, split: bool = False, cap: int | None = None) -> Board:
     """One stage on each rank; with `split`, backward is I and W."""
+    check_counts(num_ranks, num_microbatches, **({} if cap is None else {"cap": cap}))
     rules = (zb_h1 if split else gpipe)(num_ranks, num_microbatches)
     return Board(rules, replace(rules, name="yours", steps=((),) * num_ranks), cap)
 
@@ -70,6 +72,7 @@ def place(board: Board, rank: int, text: str) -> Board:
 
 def undo(board: Board, rank: int) -> Board:
     """The board without the last step of a rank; raises `IllegalMove` if a step on the board needs it."""
+    _check_rank(board, rank)
     if not board.placed.steps[rank]:
         raise IllegalMove(f"rank {rank} has nothing to take back")
     last = board.placed.steps[rank][-1]
@@ -86,6 +89,7 @@ def action_kinds(board: Board) -> str:
 
 
 def _meant(board: Board, rank: int, text: str) -> Action:
+    _check_rank(board, rank)
     kinds, match = action_kinds(board), _MOVE.fullmatch(text.strip().upper())
     if not match or match[1] not in kinds:
         raise IllegalMove(f"{text.strip()!r} is no step of this board: write one of {', '.join(kinds)} and a "
@@ -99,6 +103,11 @@ def _meant(board: Board, rank: int, text: str) -> Action:
     if int(match[2]) >= board.rules.num_microbatches:
         raise IllegalMove(f"there is no microbatch {match[2]}, only 0 to {board.rules.num_microbatches - 1}")
     return Action(match[1], rank, int(match[2]))
+
+
+def _check_rank(board: Board, rank: int) -> None:
+    if not 0 <= rank < board.rules.num_ranks:
+        raise IllegalMove(f"there is no rank {rank}, only 0 to {board.rules.num_ranks - 1}")
 
 
 def _of_ranks(actions: list[Action]) -> str:

@@ -14,6 +14,7 @@ from helpers.facts.errors import BadValue
 from helpers.facts.schedules.schedule import KINDS, PAIR, Pair, Step
 
 Durations = Mapping[str, float | Sequence[float]]
+UNIT_DURATIONS = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}       # what papers draw: F = I = W, and B is two of them
 
 
 def duration_of(durations: Durations, num_stages: int) -> Callable[[Step], float]:

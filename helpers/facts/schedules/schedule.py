@@ -23,7 +23,7 @@ from helpers.facts.errors import BadValue
 
 KINDS, PAIR = ("F", "B", "I", "W"), "F&B"
 _ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
-_PAIR = re.compile(r"\((.*);(.*)\)OVERLAP_F_B")             # as PyTorch writes it
+_PAIR = re.compile(r"\(([^();]*);([^();]*)\)OVERLAP_F_B")   # as PyTorch writes it
 
 
 class Action(NamedTuple):

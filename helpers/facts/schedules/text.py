@@ -7,6 +7,8 @@ The CSV has a line for each rank and a cell for each step: 0F0,0F1,0B0,0B1
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules.play import slots
 from helpers.facts.schedules.schedule import Action, Pair, Schedule, Step, parse
@@ -38,11 +40,18 @@ def grid(schedule: Schedule, marked: tuple[int, int] | None = None) -> str:
         rows.append(row)
         late.append(texts[len(placed):])
     width = max((len(text) for row in rows for text in row), default=1)
-    return "\n".join(_line(rank, row, texts, width) for rank, (row, texts) in enumerate(zip(rows, late, strict=True)))
+    names = row_names(range(schedule.num_ranks))
+    return "\n".join(_line(name, row, texts, width) for name, row, texts in zip(names, rows, late, strict=True))
 
 
-def _line(rank: int, row: list[str], late: list[str], width: int) -> str:
-    text = f"rank {rank} | " + " ".join(cell.rjust(width) for cell in row)
+def row_names(ranks: Iterable[int]) -> list[str]:
+    """What a row of text starts with, all equally long."""
+    names = [f"rank {rank}" for rank in ranks]
+    return [f"{name.ljust(max(map(len, names)))} |" for name in names]
+
+
+def _line(name: str, row: list[str], late: list[str], width: int) -> str:
+    text = f"{name} " + " ".join(cell.rjust(width) for cell in row)
     return f"{text}  stuck: {' '.join(late)}".rstrip() if late else text.rstrip()
 
 

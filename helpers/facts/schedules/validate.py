@@ -23,8 +23,9 @@ class IllegalSchedule(BadValue):
 
 def validate(schedule: Schedule, cap: int | None = None) -> None:
     """Raises `IllegalSchedule` with the first reason found; `cap`: the most microbatches that a rank may hold."""
-    for reason, marked in chain(_numbers(schedule), _counts(schedule), _homes(schedule), _early(schedule),
-                                _circles(schedule), _over(schedule, cap)):              # each may rely on those before
+    for reason, marked in chain(_numbers(schedule), _pairs(schedule), _counts(schedule), _homes(schedule),
+                                _early(schedule), _circles(schedule), _over(schedule, cap)):
+        # each may rely on those before
         picture = f"\n{grid(schedule, marked)}" if max(map(len, schedule.steps), default=0) <= WIDEST_GRID else ""
         raise IllegalSchedule(f"{schedule.name}: {reason}{picture}")
 
@@ -42,6 +43,14 @@ def _numbers(schedule: Schedule) -> Iterator[Fault]:
                        place)
         if action.kind not in KINDS:
             yield f"{action.kind!r} on rank {place[0]} is no kind of action: F, B, I or W", place
+
+
+def _pairs(schedule: Schedule) -> Iterator[Fault]:
+    """Pairs of anything but a forward and a backward."""
+    for rank, steps in enumerate(schedule.steps):
+        for number, step in enumerate(steps):
+            if isinstance(step, Pair) and (step.forward.kind != "F" or step.backward.kind not in "BI"):
+                yield f"rank {rank} has {_named(step)} in one pair: that is a forward and then a B or I", (rank, number)
 
 
 def _counts(schedule: Schedule) -> Iterator[Fault]:
