@@ -6,7 +6,7 @@
     bubble_rate        idle / all time of the longest of the ranks' own spans                    Zero Bubble
 
 A rank's own span is from its own first start to its own last end: it leaves out what a rank waits for its first input.
-Ranks are those that have a span in the trace.
+Ranks are those that have a span in the trace.  The last three raise `BadValue` if nothing in it takes time.
 of total = of ideal / (1 + of ideal): 3/11 and 3/8 are one bubble.  Never compare figures of two definitions.
 
 Sources: arXiv:1811.06965; arXiv:2104.04473, section 2.2; arXiv:2401.10241, section 5.4; README of deepseek-ai/DualPipe.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from helpers.facts.errors import BadValue
 from helpers.facts.trace import Span, Trace, duration_s
 
 
@@ -25,25 +26,33 @@ def busy_s(trace: Trace) -> list[float]:
 
 def idle_s(trace: Trace) -> list[float]:
     """Seconds without work between the first start of any rank and the last end of any, by rank."""
-    whole = duration_s(trace)
-    return [whole - busy for busy in busy_s(trace)]
+    busy = busy_s(trace)
+    return [duration_s(trace) - each for each in busy]
 
 
 def bubble_of_total(trace: Trace) -> float:
     """Idle time of all ranks over all their time."""
+    _check(trace)
     busy = busy_s(trace)
     return 1 - sum(busy) / (len(busy) * duration_s(trace))
 
 
 def bubble_of_ideal(trace: Trace) -> float:
     """Idle time of all ranks over the time in which they work."""
+    _check(trace)
     return sum(idle_s(trace)) / sum(busy_s(trace))
 
 
 def bubble_rate(trace: Trace) -> float:
     """Idle time over all time, both of the rank whose own span is longest."""
+    _check(trace)
     longest = max(_by_rank(trace), key=duration_s)
     return 1 - sum(span.duration_s for span in longest) / duration_s(longest)
+
+
+def _check(trace: Trace) -> None:
+    if not any(span.duration_s for span in trace):
+        raise BadValue("a trace in which nothing takes time has no bubble")
 
 
 def _by_rank(trace: Trace) -> list[list[Span]]:

@@ -28,10 +28,9 @@ def bubble_fraction(num_stages: int, num_microbatches: int) -> float:
     return (num_stages - 1) / (num_microbatches + num_stages - 1)
 
 
-def bubble_1f1b(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1) -> float:
-    """Of total; GPipe's is the same."""
-    _check(num_stages, num_microbatches)
-    return _of_total((num_stages - 1) * (f + i + w), num_microbatches * (f + i + w))
+def bubble_1f1b(num_stages: int, num_microbatches: int) -> float:
+    """Of total; GPipe's is the same, and times cancel."""
+    return bubble_fraction(num_stages, num_microbatches)
 
 
 def bubble_interleaved(num_ranks: int, num_microbatches: int, num_chunks: int = 2) -> float:

@@ -9,6 +9,8 @@ Times are seconds, or any unit.  The label of a span is its action, as in 2F5.
 """
 from __future__ import annotations
 
+import math
+
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import Schedule, validate
 from helpers.facts.schedules.durations import Durations, duration_of
@@ -22,8 +24,8 @@ def simulate(schedule: Schedule, durations: Durations, *, send_s: float = 0.0) -
 
     Raises `BadValue` (`IllegalSchedule`) with the reason if the order can never end.
     """
-    if send_s < 0:
-        raise BadValue(f"send_s is at least 0, not {send_s}")
+    if not 0 <= send_s < math.inf:
+        raise BadValue(f"send_s is a number of at least 0, not {send_s}")
     duration, rank_of = duration_of(durations, schedule.num_stages), schedule.rank_of
     free = [0.0] * schedule.num_ranks
     ended: dict[Action, float] = {}

@@ -63,8 +63,8 @@ def run_schedule(schedule: Schedule, stages: dict[int, nn.Module], inputs: Tenso
     check_equal(families, copies)
     earlier = set_aside(families)
     post = Post(schedule, rank, boundary, dtype)
-    player = Player(schedule, stages, loss_fn, 1 / m if scale else 1.0, post)
-    player.inputs, player.targets = inputs.detach().chunk(m), targets.detach().chunk(m)
+    microbatches = inputs.detach().chunk(m), targets.detach().chunk(m)
+    player = Player(schedule, stages, microbatches, loss_fn, 1 / m if scale else 1.0, post)
     for (step, following), seconds in zip(pairwise((*steps, None)), least_s, strict=True):
         player.play(step, following, seconds)
     post.finish()

@@ -7,7 +7,7 @@ Only the middle is the step's span: time between spans is waiting.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -45,11 +45,10 @@ class _Forward:
 class Player:
     """One rank while it plays."""
 
-    inputs: tuple[Tensor, ...]                                  # microbatches
-    targets: tuple[Tensor, ...]
-
-    def __init__(self, schedule: Schedule, stages: dict[int, nn.Module], loss_fn: Callable, share: float, post: Post):
+    def __init__(self, schedule: Schedule, stages: dict[int, nn.Module],
+                 microbatches: tuple[Sequence[Tensor], Sequence[Tensor]], loss_fn: Callable, share: float, post: Post):
         self.schedule, self.stages, self.loss_fn, self.share, self.post = schedule, stages, loss_fn, share, post
+        self.inputs, self.targets = microbatches
         self.kept = Kept(p for module in stages.values() for p in (*module.parameters(), *module.buffers()))
         self.forwards: dict[tuple[int, int], _Forward] = {}
         self.played = PlayedPart()

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, busy_s, idle_s
+from helpers.facts.errors import BadValue
 from helpers.facts.trace import Span
 
 TRACE = [Span(0, "F", 2, 4), Span(0, "B", 7, 10), Span(1, "F", 4, 6), Span(1, "B", 6, 7)]       # from 2 to 10
@@ -31,3 +32,10 @@ def test_of_total_is_of_ideal_over_one_more(parts):
     assert bubble_of_total(trace) == pytest.approx(ideal / (1 + ideal), abs=1e-12)
     assert 0 <= bubble_rate(trace) < 1
     assert sum(busy_s(trace)) == sum(length for _, length, _ in parts)
+
+
+@pytest.mark.parametrize("trace", [[], [Span(0, "F", 1, 1)]], ids=["empty", "without time"])
+@pytest.mark.parametrize("measure", [bubble_of_total, bubble_of_ideal, bubble_rate])
+def test_a_trace_without_time_is_refused(measure, trace):
+    with pytest.raises(BadValue, match="in which nothing takes time has no bubble"):
+        measure(trace)

@@ -34,6 +34,8 @@ def test_a_step_takes_what_its_kind_takes_in_its_stage(durations, step, expected
     ({"B": -1}, "the duration of B is a number of at least 0"),
     ({"B": [1, -1, 1]}, "the duration of B is a number of at least 0"),
     ({"W": float("nan")}, "the duration of W is a number of at least 0"),
+    ({"F": None}, "the duration of F is a number of at least 0"),
+    ({"F": float("inf")}, "the duration of F is a number of at least 0"),
     ({"F": "1.0"}, "the duration of F is a number of at least 0"),
 ])
 def test_durations_that_cannot_be_meant_are_refused(durations, says):

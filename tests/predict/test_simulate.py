@@ -145,7 +145,7 @@ def test_an_order_that_never_ends_is_refused_with_who_waits_for_whom():
 
 
 @pytest.mark.parametrize(("durations", "send_s", "says"), [
-    ({"F": 1, "B": 2}, -1, "send_s is at least 0, not -1"),
+    ({"F": 1, "B": 2}, -1, "send_s is a number of at least 0, not -1"),
     ({"F": 1}, 0, "the schedule has B actions: give their duration"),
     ({"F": [1, 2, 3], "B": 1}, 0, "one for each of the 2 stages"),
 ])

@@ -91,13 +91,14 @@ def held_strip(trace: Trace, unit: str = "s", per_unit: float = 1.0, ax=None):
     ax = ax or plt.subplots(figsize=(11, 1.8), layout="constrained")[1]
     start, end = min(s.start for s in trace), max(s.end for s in trace)
     curves = held_over_time(trace)
-    for rank, curve in enumerate(curves):
+    for number, (rank, curve) in enumerate(curves.items()):
         changes = dict(curve) | {end: curve[-1][1]}             # of several changes at one moment, what remains
-        shift = 0.06 * (rank - (len(curves) - 1) / 2)           # lines of ranks that hold the same stay visible
+        shift = 0.06 * (number - (len(curves) - 1) / 2)           # lines of ranks that hold the same stay visible
         ax.step([per_unit * (t - start) for t in changes], [count + shift for count in changes.values()], where="post",
-                color=RANKS[rank % len(RANKS)], linestyle=LINES[rank % len(LINES)], linewidth=1.5,
+                color=RANKS[number % len(RANKS)], linestyle=LINES[number % len(LINES)], linewidth=1.5,
                 label=f"rank {rank}: at most {max(count for _, count in curve):g}")
     ax.set(xlabel=unit, ylabel="held", ylim=(-0.4, None))
+    ax.margins(x=0.005)
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
     ax.spines[["top", "right"]].set_visible(False)

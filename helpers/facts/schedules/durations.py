@@ -7,7 +7,8 @@ A missing B is I + W, and a missing "F&B" is F + B, that of its stages: an overl
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 
 from helpers.facts.errors import BadValue
@@ -36,8 +37,8 @@ def duration_of(durations: Durations, num_stages: int) -> Callable[[Step], float
 
 
 def _of_stages(kind: str, given: float | Sequence[float], num_stages: int) -> list[float]:
-    times = [given] * num_stages if isinstance(given, Real) else list(given)
-    if len(times) != num_stages or not all(isinstance(t, Real) and t >= 0 for t in times):
+    times = list(given) if isinstance(given, Iterable) else [given] * num_stages
+    if len(times) != num_stages or not all(isinstance(t, Real) and 0 <= t < math.inf for t in times):
         raise BadValue(f"the duration of {kind} is a number of at least 0, or one for each of the {num_stages} stages; "
                        f"not {given!r}")
     return times

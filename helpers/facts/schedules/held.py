@@ -17,8 +17,6 @@ from itertools import accumulate
 from helpers.facts.schedules.schedule import Action, Schedule, Step, parse
 from helpers.facts.trace import Trace
 
-CHANGE = {"F": 1, "B": -1, "W": -1}             # of what is held; I lets go of nothing that W does not need
-
 
 def held(steps: Sequence[Step], kept: Sequence[float] | None = None,
          waiting: Sequence[float] | None = None) -> list[float]:
@@ -29,8 +27,7 @@ def held(steps: Sequence[Step], kept: Sequence[float] | None = None,
     """
     def change(action: Action) -> float:
         whole = kept[action.stage] if kept else 1
-        rest = waiting[action.stage] if waiting else whole
-        return {"F": whole, "B": -whole, "I": rest - whole, "W": -rest}[action.kind]
+        return _change(action, whole, waiting[action.stage] if waiting else whole)
 
     changes = [[change(action) for action in step.parts] for step in steps]
     before = accumulate(map(sum, changes), initial=0)
@@ -42,17 +39,20 @@ def most_held(schedule: Schedule) -> list[int]:
     return [max(held(steps), default=0) for steps in schedule.steps]
 
 
-def held_over_time(trace: Trace, kept: Sequence[float] | None = None) -> list[list[tuple[float, float]]]:
-    """For each rank, (time, what it holds from then on): a forward counts from its start, a B or W to its end."""
-    changes: dict[int, list[tuple[float, float]]] = defaultdict(list)
+def held_over_time(trace: Trace) -> dict[int, list[tuple[float, int]]]:
+    """For each rank, (time, microbatches it holds from then on): F counts from its start, B and W to their end."""
+    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for span in trace:
         for action in parse(span.label).parts:
-            amount = kept[action.stage] if kept else 1
-            if action.kind in CHANGE:
-                when = span.start if action.kind == "F" else span.end
-                changes[span.rank].append((when, CHANGE[action.kind] * amount))
-    curves = []
+            if change := _change(action, 1, 1):
+                changes[span.rank].append((span.start if action.kind == "F" else span.end, change))
+    curves = {}
     for rank in sorted(changes):
         ordered = sorted(changes[rank])          # at one moment, what ends comes before what starts
-        curves.append(list(zip((t for t, _ in ordered), accumulate(c for _, c in ordered), strict=True)))
+        curves[rank] = list(zip((t for t, _ in ordered), accumulate(c for _, c in ordered), strict=True))
     return curves
+
+
+def _change(action: Action, whole: float, rest: float) -> float:
+    """Of what is held: a forward keeps `whole`, and `rest` of it stays from I to W."""
+    return {"F": whole, "B": -whole, "I": rest - whole, "W": -rest}[action.kind]
