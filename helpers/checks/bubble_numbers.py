@@ -6,11 +6,11 @@ from functools import cache
 from helpers.checks.verdict import Verdict, is_number, number_verdict, plain, score, shown
 from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, idle_s
 from helpers.facts.schedules import Schedule, dualpipe, dualpipe_v, interleaved, one_f_one_b, zb_h1, zb_h2
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.trace import Trace
 from helpers.predict.simulate import simulate
 
 P, M, PAIR = 12, 48, 2.5
-UNITS = {"F": 1, "I": 1, "W": 1, "B": 2}
 FRACTION = "is a fraction; percent are asked for"
 IDLE = "is in idle units; percent of time are asked for"
 B_IS_1 = "counts a whole backward as 1 unit; it is I and W, 2 units"
@@ -51,7 +51,7 @@ def _of_total(idle: float, work: float = 3 * M) -> float:
 
 @cache
 def _played(schedule: Schedule, unit: float = 1, **other: float) -> Trace:
-    return simulate(schedule, {kind: unit * units for kind, units in (UNITS | other).items()})
+    return simulate(schedule, {kind: unit * units for kind, units in (UNIT_DURATIONS | other).items()})
 
 
 def _zb_h1() -> tuple[float, dict[str, float]]:

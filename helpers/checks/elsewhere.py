@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from helpers.checks.carried import without_annotations
 from helpers.checks.verdict import MOST_SHOWN, CheckFailed, plain, shown
 from helpers.facts.errors import CourseError
 from helpers.run import parcel
@@ -45,7 +46,8 @@ def elsewhere(job: Callable[[Callable, dict], Any], function: object, cases: lis
     try:
         return launch(_over_there, 1, job, packed(function), cases, forbidden, timeout_s=DEADLINE_S).results[0]
     except RankHung:
-        raise CheckFailed(f"the function was not done after {DEADLINE_S:g} s: does a loop in it never end?") from None
+        raise CheckFailed(f"the function was not done after {DEADLINE_S:g} s: does a loop in it never end, or does it "
+                          "try too many cases?") from None
     except RankFailed as failure:
         raise CheckFailed(f"the function ended its process: {failure}") from None
 
@@ -55,7 +57,8 @@ def packed(function: object) -> bytes:
     if not callable(function):
         raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
-        return parcel.pack(function)
+        with without_annotations(function):
+            return parcel.pack(function)
     except Exception as error:
         raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
 

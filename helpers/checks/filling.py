@@ -10,17 +10,18 @@ from itertools import groupby
 from helpers.checks.elsewhere import Raised
 from helpers.checks.orders import Case, Steps, orders
 from helpers.checks.verdict import Verdict, first_wrong, score, unseen
-from helpers.facts.schedules import Action, Schedule, dependencies, grid, one_f_one_b, parse, validate
+from helpers.facts.schedules import Action, Schedule, dependencies, one_f_one_b, parse, validate
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.schedules.held import held
 from helpers.facts.schedules.play import slots
-from helpers.facts.schedules.text import short
-from helpers.facts.schedules.validate import WIDEST_GRID, IllegalSchedule
+from helpers.facts.schedules.text import readable_grid, short
+from helpers.facts.schedules.validate import IllegalSchedule
 from helpers.facts.trace import duration_s
 from helpers.predict.critical_path import critical_path
 from helpers.predict.simulate import simulate
 
 LAST = 8                        # links of a chain that a message has room for
-UNITS = {"F": 1, "B": 2, "I": 1, "W": 1}
+NO_UNITS = " (in the grid every step takes one slot, B too)"
 LOW = Case(2, 3, 2), Case(3, 4, 3), Case(4, 8, 4)                       # the memory of 1F1B
 HIGH = Case(2, 3, 3), Case(3, 6, 5), Case(4, 12, 7)                     # 2 p - 1
 OTHERS = (Case(1, 3, 1), Case(2, 2, 2), Case(5, 5, 5), Case(6, 20, 6), Case(8, 32, 8), Case(5, 9, 9), Case(6, 17, 11),
@@ -59,13 +60,17 @@ def as_schedule(case: Case, steps: list[Steps]) -> Schedule:
     return Schedule(str(case), rows, case.num_ranks, case.num_microbatches)
 
 
-def with_grid(schedule: Schedule, words: str, marked: tuple[int, int] | None = None) -> str:
-    """The words with a picture below, unless that is too wide to help; `marked`: (rank, number of a step)."""
-    return words if max(map(len, schedule.steps)) > WIDEST_GRID else f"{words}\n{grid(schedule, marked)}"
+def with_grid(schedule: Schedule, words: str, marked: tuple[int, int] | None = None, in_units: bool = False) -> str:
+    """The words with a picture below, unless that is too wide to help; `marked`: (rank, number of a step).
+
+    in_units    the words are about units, of which a picture's slot may be one or two
+    """
+    drawn = readable_grid(schedule, marked)
+    return f"{words}{NO_UNITS if in_units and drawn else ''}{drawn}"
 
 
 def length(schedule: Schedule) -> int:
-    return round(duration_s(simulate(schedule, UNITS)))
+    return round(duration_s(simulate(schedule, UNIT_DURATIONS)))
 
 
 def _illegal(given: dict[Case, list[Steps] | Raised]) -> str | None:
@@ -120,7 +125,7 @@ def _why(case: Case, schedule: Schedule) -> str:
 
 
 def longest_chain(schedule: Schedule) -> str:
-    chain = critical_path(schedule, simulate(schedule, UNITS))
+    chain = critical_path(schedule, simulate(schedule, UNIT_DURATIONS))
     ranks = [(rank, " ".join(short(parse(span.label)) for span in spans))
              for rank, spans in groupby(chain, key=lambda span: span.rank)]
     return (f"the longest chain of steps that wait for each other {'is' if len(ranks) <= LAST else 'ends with'} "

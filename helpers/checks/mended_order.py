@@ -25,7 +25,8 @@ class Task:
     rows: tuple[str, ...]
     least: int
     unit: str
-    most_moves: int | None = None
+    most_moves: int             # one to spare
+    enough: str                 # how many moves are
 
     @property
     def given(self) -> Schedule:
@@ -33,18 +34,18 @@ class Task:
                                         for rank, row in enumerate(self.rows)), P, M)
 
     def __str__(self) -> str:
-        moves = f", at most {self.most_moves} steps moved" if self.most_moves else ""
-        return f"at most {CAP} microbatches on a rank, {self.least} {self.unit}{moves}"
+        return (f"at most {CAP} microbatches on a rank, {self.least} {self.unit}, at most {self.most_moves} steps "
+                "moved")
 
 
 SPLIT = Task((                  # W0 before I0 on rank 2; I1 of rank 1 and F2 of rank 2 wait for each other; 4 on rank 0
     "F0 F1 F2 F3 I0 W0 I1 W1 I2 W2 I3 W3",
     "F0 F1 I0 W0 I1 F2 F3 I2 W1 I3 W2 W3",
     "F0 W0 I0 F1 F2 I1 I2 F3 I3 W1 W2 W3"),
-    3 * M + P - 1, "slots", 4)  # the last rank works 3 m slots, and starts after p - 1 forwards; one move to spare
-WHOLE = Task((                  # B3 before F3 on rank 1; B0 of rank 1 and F2 of rank 2 wait for each other; 4 on rank 0
-    "F0 F1 F2 F3 B0 B1 B2 B3", "F0 F1 B0 F2 B1 B3 F3 B2", "F0 F1 F2 B0 B1 F3 B2 B3"),
-    3 * (M + P - 1), "units")   # and p - 1 backwards come after the last rank's work
+    3 * M + P - 1, "slots", 4, "three")     # the last rank works 3 m slots, and starts after p - 1 forwards
+WHOLE = Task((                  # B2 before F2 on rank 1; B1 of rank 1 and F3 of rank 2 wait for each other; 4 on rank 0
+    "F1 F0 F3 F2 B1 B0 B3 B2", "F1 F0 B1 F3 B0 B2 F2 B3", "F1 F0 F3 B1 B0 F2 B3 B2"),
+    3 * (M + P - 1), "units", 6, "five")                # and p - 1 backwards come after the last rank's work
 
 
 def check_mended(broken: object, mended: object) -> float:
@@ -142,14 +143,15 @@ def _over(order: Schedule) -> str | None:
 def _too_long(task: Task, order: Schedule) -> str | None:
     now = length(order)
     return None if now == task.least else with_grid(
-        order, f"it takes {now} {task.unit}, and {task.least} are enough: {longest_chain(order)}")
+        order, f"it takes {now} {task.unit}, and {task.least} are enough: {longest_chain(order)}",
+        in_units=task.unit == "units")
 
 
 def _rewritten(task: Task, order: Schedule) -> str | None:
     moved = sum(map(_num_moved, task.given.steps, order.steps))
-    return None if task.most_moves is None or moved <= task.most_moves else (
-        f"{moved} steps are not where they were among the others, and at most {task.most_moves} may move (three are "
-        "enough): mend what was given, rather than write it anew")
+    return None if moved <= task.most_moves else (
+        f"{moved} steps are not where they were among the others, and at most {task.most_moves} may move "
+        f"({task.enough} are enough): mend what was given, rather than write it anew")
 
 
 def _num_moved(before: tuple, after: tuple) -> int:

@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
+from helpers.checks.carried import table_brought
 from helpers.checks.elsewhere import FORBIDDEN, Raised, elsewhere, words_for
 from helpers.checks.ranks import HALTED
 from helpers.checks.verdict import CheckFailed, plain, shown
 
 OWN_ORDERS = (*FORBIDDEN, "helpers.facts.schedules", "torch.distributed.pipelining")
 MOST_STEPS = 10_000             # of a rank
+LARGEST = 10**6                 # number of a microbatch that can be printed
 Steps = list[tuple[str, int]]
 
 
@@ -29,10 +31,14 @@ class Case:
 
 
 def orders(function: object, cases: tuple[Case, ...], by_rank: bool = False) -> dict[Case, list[Steps] | Raised]:
-    """What the function gives for each case, as plain lists of plain pairs; `by_rank`: it gives F and B of one rank."""
+    """What the function gives for each case, as plain lists of plain pairs; `by_rank`: it gives F and B of one rank.
+
+    Raises `CheckFailed` if it brings along a table of steps, or if all cases raise alike.
+    """
+    if table := table_brought(function):
+        raise CheckFailed(table)
     given = elsewhere(_ask_each_rank if by_rank else _ask, function, [asdict(case) for case in cases], OWN_ORDERS)
-    return {case: Raised(named(answer.words)) if isinstance(answer, Raised) else answer
-            for case, answer in zip(cases, given, strict=True)}
+    return dict(zip(cases, told(given), strict=True))
 
 
 def _ask(function: Callable, case: dict) -> list[Steps] | Raised:
@@ -99,4 +105,6 @@ def _step(step: object, kinds: tuple[str, ...]) -> tuple[str, int] | str:
         return f'a step is a pair of kind and microbatch, as in ("F", 0), not {shown(step)}'
     if pair[0] not in kinds:
         return f"{shown(pair[0])} is no kind of step: here they are {', '.join(kinds[:-1])} and {kinds[-1]}"
+    if abs(pair[1]) > LARGEST:
+        return f"{pair[0]} of a microbatch beyond {LARGEST:,}: numbers go from 0 to one less than there are"
     return pair

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from helpers.checks.elsewhere import Raised
-from helpers.checks.filling import UNITS, as_schedule, length, longest_chain, with_grid
-from helpers.checks.orders import Steps, orders, told
+from helpers.checks.filling import as_schedule, length, longest_chain, with_grid
+from helpers.checks.orders import Steps, orders
 from helpers.checks.verdict import Verdict, first_wrong, score, unseen
 from helpers.facts.schedules import Action, Schedule, dependencies, parse, validate
+from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.schedules.held import held
 from helpers.facts.schedules.text import short
 from helpers.facts.schedules.validate import IllegalSchedule
@@ -42,7 +43,7 @@ OTHERS = (Case(1, 1), Case(1, 4), Case(4, 4), Case(6, 1), Case(5, 4),
 
 def check_order(function: object) -> float:
     """4 points: orders that can be played, their length, what they hold; and all of it with few microbatches."""
-    given = _given(function, ENOUGH + FEW)
+    given = orders(function, ENOUGH + FEW, by_rank=True)
     illegal = first_wrong(_illegal(case, given[case]) for case in ENOUGH)
     later = illegal and "judged once all orders can be played"
     played = {} if illegal else {case: as_schedule(case, given[case]) for case in ENOUGH}
@@ -58,14 +59,9 @@ def check_order(function: object) -> float:
 @unseen
 def check_order_unseen(function: object) -> float:
     """1 point: other sizes."""
-    given = _given(function, OTHERS)
+    given = orders(function, OTHERS, by_rank=True)
     return score([Verdict(1, "other ranks and microbatches", first_wrong(map(_wrong, given, given.values())))],
                  "It holds for any size.")
-
-
-def _given(function: object, cases: tuple[Case, ...]) -> dict[Case, list[Steps] | Raised]:
-    given = orders(function, cases, by_rank=True)
-    return dict(zip(given, told(given.values()), strict=True))
 
 
 def _wrong(case: Case, steps: list[Steps] | Raised) -> str | None:
@@ -90,7 +86,7 @@ def _slow(case: Case, schedule: Schedule) -> str | None:
     if (now := length(schedule)) == least:
         return None
     why = next(_could(case, schedule), None) or longest_chain(schedule)
-    return with_grid(schedule, f"{case}: the step takes {now} units, and 1F1B's {least}: {why}")
+    return with_grid(schedule, f"{case}: the step takes {now} units, and 1F1B's {least}: {why}", in_units=True)
 
 
 def _full(case: Case, schedule: Schedule) -> str | None:
@@ -107,11 +103,11 @@ def _full(case: Case, schedule: Schedule) -> str | None:
 
 def _could(case: Case, schedule: Schedule) -> Iterator[str]:
     """Steps that a rank could do, with no more memory than 1F1B's, while it waits for others."""
-    ended = {parse(span.label): span.end for span in simulate(schedule, UNITS)}
+    ended = {parse(span.label): span.end for span in simulate(schedule, UNIT_DURATIONS)}
     for rank, steps in enumerate(schedule.steps):
         free = 0.0
         for place, step in enumerate(steps):
-            start = ended[step] - UNITS[step.kind]
+            start = ended[step] - UNIT_DURATIONS[step.kind]
             room = case.num_ranks - rank - sum({"F": 1, "B": -1}[done.kind] for done in steps[:place])
             for later in steps[place + 1:]:
                 if start > free and (later.kind == "B" or room > 0) and _ready(later, schedule, ended, free) < start:

@@ -4,10 +4,11 @@
 # Five exercises, 18 points, about 75 minutes; lesson 09 has all that you need.
 #
 # Each has a cell for your answer and a locked cell that checks it: replace what says `YOUR CODE HERE` or `None`, delete the line with `NotImplementedError`, run your cell, then the check.
+# Keep the names of functions and arguments.
 # Checks say which property is right and what is wrong with the others, as often as you like.
 # The grader runs some more cases than you see.
 #
-# `helpers.predict`, `helpers.compare`, `helpers.facts.schedules` and `torch.distributed.pipelining` are not allowed in the functions that you write; to try them out, all is.
+# The functions that you write may use neither `helpers.predict`, `helpers.compare`, `helpers.facts.schedules` nor `torch.distributed.pipelining`, nor anything computed with them (such as a table of orders); to try your functions out, all is allowed.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from helpers.facts.schedules import Action, Schedule, from_csv, grid, most_held
@@ -26,7 +27,7 @@ warm_up()
 #
 # Targets, with F of 1 unit and B of 2: the step takes **$3\,(m + p - 1)$ units**, and rank $r$ never holds more than **$p - r$ microbatches**, counted from their F to the end of their B.
 # Any order that keeps to both is right; one of them is 1F1B.
-# It must also do with fewer microbatches than ranks.
+# It must also work with fewer microbatches than ranks.
 #
 # You see 2 and 3 ranks with 3 microbatches and 4 with 8; then 2 ranks with 1 and 4 with 2 (4 points); the grader runs others (1 point).
 
@@ -46,6 +47,7 @@ def order(rank, num_ranks, num_microbatches):
 
 # %% id="order-try"
 # Try it: rank 1 of 2 alternates from the start; rank 0 is one forward ahead. In the grid each step takes one slot.
+# Below it: (units of the step, microbatches held by each rank).
 rows = tuple(tuple(Action(kind, rank, k) for kind, k in order(rank, 2, 3)) for rank in range(2))
 mine = Schedule("mine", rows, 2, 3)
 print(grid(mine))
@@ -119,27 +121,29 @@ points
 # It has **three faults**: a backward before its own forward, two ranks that wait for each other for ever, and a rank that holds more than the **3 microbatches** that each has memory for.
 #
 # Give `mended`, a text of the same form with the same steps on the same ranks.
+# Move steps along their lines, **at most six** (five are enough): a step has moved if it no longer stands in its old order among the others, so one that jumps over three others is one step moved.
 # Targets: no rank holds more than 3 microbatches, and with F of 1 unit and B of 2 it takes **18 units**, the best for this size.
 
 # %% nbgrader={"grade": false, "grade_id": "broken", "locked": true, "schema_version": 3, "solution": false, "task": false}
 broken = """
-0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3
-1F0,1F1,1B0,1F2,1B1,1B3,1F3,1B2
-2F0,2F1,2F2,2B0,2B1,2F3,2B2,2B3
+0F1,0F0,0F3,0F2,0B1,0B0,0B3,0B2
+1F1,1F0,1B1,1F3,1B0,1B2,1F2,1B3
+2F1,2F0,2F3,2B1,2B0,2F2,2B3,2B2
 """
 
 # %% nbgrader={"grade": false, "grade_id": "mend", "locked": false, "schema_version": 3, "solution": true, "task": false}
 mended = None
 ### BEGIN SOLUTION
 mended = """
-0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3
-1F0,1F1,1B0,1F2,1B1,1F3,1B2,1B3
-2F0,2B0,2F1,2B1,2F2,2B2,2F3,2B3
+0F1,0F0,0F3,0B1,0F2,0B0,0B3,0B2
+1F1,1F0,1B1,1F3,1B0,1F2,1B3,1B2
+2F1,2B1,2F0,2B0,2F3,2B3,2F2,2B2
 """
 ### END SOLUTION
 
 # %% id="mend-try"
-# Try it: grid and length of your schedule, or of the broken one. What can never start stands after "stuck:", and then there is no length.
+# Try it: the grid of your schedule, or of the broken one, what each rank holds at most, and the units it takes.
+# What can never start stands after "stuck:"; then there is no length, and you get an error that says why.
 attempt = from_csv((mended or broken).strip())
 print(grid(attempt), most_held(attempt), sep="\n")
 duration_s(simulate(attempt, {"F": 1, "B": 2}))
@@ -152,8 +156,8 @@ mended_order.check_mended_whole(broken, mended)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mend-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Look at each line alone first: which B stands before its own F, and where are four forwards in a row?</details>
-# <details><summary>Hint 2</summary>Rank 1 does B0 before F2. What does rank 2 do before its B0? One of the four has to move.</details>
-# <details><summary>Hint 3</summary>18 units leave the last rank no gap: F0, and then? Let the ranks above do first what it waits for. What would 1F1B do?</details>
+# <details><summary>Hint 2</summary>Rank 1 does B1 before F3. What does rank 2 do before its B1? One of these four has to move: 1B1, 1F3, 2F3, 2B1.</details>
+# <details><summary>Hint 3</summary>18 units leave the last rank no gap: its first F, and then? Let the ranks above do first what it waits for. What would 1F1B do, with microbatches in this order, 1, 0, 3, 2?</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "balance-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 4. Balance the stages (4 points)
@@ -166,7 +170,7 @@ mended_order.check_mended_whole(broken, mended)
 # Target: **the slowest stage is as fast as can be**.
 # A stage may have no block, if that is best; if several answers are best, any of them is right.
 #
-# You see six models (3 points); the grader runs others, up to 8 stages and 40 blocks (1 point). All together have 20 s.
+# You see seven models (3 points); the grader runs others, up to 8 stages and 40 blocks (1 point). All together have 20 s.
 
 # %% nbgrader={"grade": false, "grade_id": "balance", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def balance(num_blocks, num_stages, block_s, embedding_s, output_s):

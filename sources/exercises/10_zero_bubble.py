@@ -1,19 +1,22 @@
 # %% [markdown] nbgrader={"grade": false, "grade_id": "title", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # # Exercises 10: zero bubble
 #
-# Five exercises, 19 points, about 90 minutes; lessons 09 and 10 have all that you need.
+# Five exercises, 19 points, about 105 minutes; lessons 09 and 10 have all that you need.
 #
 # Each has a cell for your answer and a locked cell that checks it: replace what says `YOUR CODE HERE` or `None`, delete the line with `NotImplementedError`, run your cell, then the check.
+# Keep the names of functions and arguments.
 # Checks say which property is right and what is wrong with the others, as often as you like.
 # The grader runs some more cases than you see.
 #
-# In exercises 1 and 2 your functions may use no `helpers.predict`, no `helpers.compare`, and nothing of the course or of `torch.distributed.pipelining` that does the same; in 3 and 4 all is allowed.
+# In exercises 1 and 2 your functions may use no `helpers.predict`, no `helpers.compare`, and nothing of the course or of `torch.distributed.pipelining` that does the same, nor anything computed with them (such as a table of orders); in 3 and 4 all is allowed.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch
 
-from helpers.facts.bubbles import bubble_of_total, idle_s
-from helpers.facts.schedules import Action, Schedule, from_csv, grid, most_held, one_f_one_b
+from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, idle_s
+from helpers.facts.schedules import (
+    Action, Schedule, dualpipe, dualpipe_v, from_csv, grid, most_held, one_f_one_b, zb_h1, zb_h2,
+)
 from helpers.facts.trace import duration_s
 from helpers.predict.simulate import simulate
 from helpers.run.launch import warm_up
@@ -35,7 +38,7 @@ warm_up()
 # Leave what you are given as it is.
 #
 # Targets: I and W do **one matrix product each**, $2 \cdot B \cdot in \cdot out$ FLOPs for $B$ rows; from I to W, **no more than `x` and `gradient`** stay alive (besides `weight` and `bias`, which are there anyway).
-# How you get there is up to you; autograd may help if it keeps to both.
+# How you get there is up to you; autograd may help if it keeps to both (then mind what it keeps).
 #
 # You see five layers and one for the costs (4 points); the grader runs others (1 point).
 
@@ -143,7 +146,7 @@ points
 # %% [markdown] nbgrader={"grade": false, "grade_id": "fill-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Play a clock: in every slot, each rank takes a step that it can do now. The order of preference decides: what does another rank wait for, and what nobody? Draw the result with the try-it cell.</details>
 # <details><summary>Hint 2</summary>F before I before W, and a limit for F on each rank: not only cap microbatches held, but also only so many with F done and I not. How many of these does rank r of 1F1B have at most?</details>
-# <details><summary>Hint 3</summary>With cap = p, rank r has at most p - r microbatches between F and I, and up to r W owed. With cap = 2p - 1 both steps between ranks are twice as high: 2p - 1 - 2r between F and I, 2r owed.</details>
+# <details><summary>Hint 3</summary>With cap = p, rank r has at most p - r microbatches between F and I, and up to r W owed. With cap = 2p - 1 both numbers change by 2 from rank to rank: 2p - 1 - 2r between F and I, 2r owed.</details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bubbles-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 3. Numbers that name their denominator (4 points)
@@ -159,7 +162,7 @@ points
 # | DualPipeV, on 12 **ranks**, its stages half as long | 3.87 % | % of total |
 #
 # Of the six numbers that are asked for, the card has one.
-# Give all six; percent as in 12.5 for 12.5 %.
+# Give all six, with three significant digits; percent as in 12.5 for 12.5 %.
 # Calculate or count: `simulate`, the orders of `helpers.facts.schedules` and the definitions in `helpers.facts.bubbles` are at hand.
 
 # %% nbgrader={"grade": false, "grade_id": "bubbles", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -183,7 +186,7 @@ bubbles = {
 ### END SOLUTION
 
 # %% id="bubbles-try"
-# Try it: how one counts. Of total and in idle units, for 1F1B, where of ideal is asked for.
+# Try it: how one counts. For 1F1B: percent of total, and idle units of rank 0. (The table asks for percent of ideal.)
 counted = simulate(one_f_one_b(12, 48), {"F": 1, "B": 2})
 100 * bubble_of_total(counted), idle_s(counted)[0]
 
@@ -205,6 +208,7 @@ bubble_numbers.check_bubbles(bubbles)
 #
 # Give `mended`, a text of the same form.
 # Move steps along their lines, **at most four** (three are enough), so that the order can be played in **14 slots**, the best for this size.
+# A step has moved if it no longer stands in its old order among the others, so one that jumps over three others is one step moved.
 
 # %% nbgrader={"grade": false, "grade_id": "broken", "locked": true, "schema_version": 3, "solution": false, "task": false}
 broken = """
@@ -224,10 +228,11 @@ mended = """
 ### END SOLUTION
 
 # %% id="mend-try"
-# Try it: the grid of your order, or of the broken one. What can never start stands after "stuck:".
+# Try it: the grid of your order, or of the broken one, what each rank holds at most, and the slots it takes.
+# What can never start stands after "stuck:"; then there is no length, and you get an error that says why.
 attempt = from_csv((mended or broken).strip())
-print(grid(attempt))
-most_held(attempt)
+print(grid(attempt), most_held(attempt), sep="\n")
+duration_s(simulate(attempt, {"F": 1, "I": 1, "W": 1}))
 
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks import mended_order
@@ -247,7 +252,7 @@ mended_order.check_mended(broken, mended)
 # A step has 64 microbatches; forward, I and W of a rank's share take 30 ms each; a message between ranks takes 1 ms, hidden behind nothing.
 # The global norm of the gradient is clipped in every step.
 #
-# Go through 1F1B, ZB-H1, ZB-H2, ZB-V and DualPipe: which fit, and what bubble, in % of total, do those have? (1 point)
+# Go through 1F1B, ZB-H1, ZB-H2, ZB-V and DualPipe: which fit, and what bubble, in % of total and at first without the messages, do those have? (1 point)
 # Then choose, and say what you would look at before you trust your figures, and what would make you choose differently. (1 point)
 # This answer is read and graded by a person.
 

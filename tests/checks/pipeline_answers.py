@@ -188,6 +188,21 @@ def asks_the_course(rank, num_ranks, num_microbatches):
     return [(a.kind, a.microbatch) for a in one_f_one_b(num_ranks, num_microbatches).steps[rank]]
 
 
+def looks_up(table):
+    """From a table of another cell."""
+    def order(rank, num_ranks, num_microbatches):
+        return table[num_ranks, num_microbatches][rank]
+    return order
+
+
+def numbers_very_high(rank, num_ranks, num_microbatches):
+    return [(kind, 10**5000 + k) for kind, k in three_parts(rank, num_ranks, num_microbatches)]
+
+
+def numbers_very_low(rank, num_ranks, num_microbatches):
+    return [(kind, k - 10**5000) for kind, k in three_parts(rank, num_ranks, num_microbatches)]
+
+
 def has(builder):
     """The course's own, imported in another cell."""
     def order(rank, num_ranks, num_microbatches):
@@ -348,6 +363,10 @@ def takes_stages_for_places(steps, kept, waiting):
     return adds_up(steps, list(kept.values()), list(waiting.values()))
 
 
+def gives_a_number_of_5000_digits(steps, kept, waiting):
+    return 10**5000
+
+
 def gives_text(steps, kept, waiting):
     return str(adds_up(steps, kept, waiting))
 
@@ -441,6 +460,27 @@ def gives_the_last_the_rest(num_blocks, num_stages, block_s, embedding_s, output
     return [*blocks[:-1], num_blocks - sum(blocks[:-1])]
 
 
+def rounds_each_share(num_blocks, num_stages, block_s, embedding_s, output_s):
+    """Stage by stage, as many as are there; the rest goes to the last."""
+    each, blocks = (num_blocks * block_s + embedding_s + output_s) / num_stages, []
+    for fixed in [embedding_s, *[0] * (num_stages - 2)][:num_stages - 1]:
+        blocks.append(max(0, min(num_blocks - sum(blocks), round((each - fixed) / block_s))))
+    return [*blocks, num_blocks - sum(blocks)]
+
+
+def answers_seven(*blocks):
+    """These for the first model, and what is best for the others."""
+    return lambda num_blocks, **others: list(blocks) if num_blocks == 7 else deals(num_blocks, **others)
+
+
+def gives_5000_digits(num_blocks, num_stages, block_s, embedding_s, output_s):
+    return [num_blocks - 10**5000, 10**5000, *[0] * (num_stages - 2)][:num_stages]
+
+
+def gives_only_5000_digits(num_blocks, num_stages, block_s, embedding_s, output_s):
+    return [10**5000] * num_stages
+
+
 def gives_floats(num_blocks, num_stages, block_s, embedding_s, output_s):
     each = (num_blocks * block_s + embedding_s + output_s) / num_stages
     blocks = [each / block_s] * num_stages
@@ -482,5 +522,7 @@ def fails_with_one_stage(num_blocks, num_stages, block_s, embedding_s, output_s)
 
 
 def needs_a_block_each(num_blocks, num_stages, block_s, embedding_s, output_s):
+    if num_blocks < num_stages:
+        return deals(num_blocks, num_stages, block_s, embedding_s, output_s)
     rest = deals(num_blocks - num_stages, num_stages, block_s, embedding_s, output_s)
     return [count + 1 for count in rest]

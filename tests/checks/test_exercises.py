@@ -100,7 +100,7 @@ def test_what_a_learner_tries_gives_what_the_text_says():
     assert [result.tolist() for result in tried["split-try"].value] == [[[16]], [[3, 4]], [[1, 2]], [1]]
     assert tried["fill-try"].value == (14, [3, 3, 3])
     assert tried["bubbles-try"].value == pytest.approx((18.644, 33), rel=1e-4)
-    assert tried["mend-try"].value == [3, 3, 3]
+    assert tried["mend-try"].value == 14
 
 
 def test_what_is_to_be_mended_hangs():

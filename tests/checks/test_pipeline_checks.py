@@ -34,13 +34,17 @@ PLAYED, FAST, HOLDS, FEW = (f"WRONG  {what}: " for what in (
     "with fewer microbatches than ranks"))
 FIRST = "2 ranks, 3 microbatches: "
 DONE_WITHOUT = "which this exercise asks you to do without"
+BEYOND = "F of a microbatch beyond 1,000,000: numbers go from 0 to one less than there are"
 ORDERS = {
+    "very high": (answers.numbers_very_high, 0, 0, f"rank 0: {BEYOND}"),
+    "very low": (answers.numbers_very_low, 0, 0, f"unseen cases: rank 0: {BEYOND}"),
     "GPipe": (answers.is_gpipe, 2, 0, f"{HOLDS}{FIRST}rank 0 holds 3 microbatches at F2, and 2 are enough: a B must "
               "come first. GPipe takes no longer, but holds all microbatches\nrank 0 |   F0   F1 >F2<"),
     "one too many": (answers.one_too_many, 2, 0, f"{HOLDS}{FIRST}rank 0 holds 3 microbatches at F2, and 2 are enough: "
                      "a B must come first\n"),
     "one too few": (answers.one_too_few, 2, 0, f"{FAST}{FIRST}the step takes 18 units, and 1F1B's 12: rank 0 waits "
-                    "before its B0, and could do F1 meanwhile\nrank 0 | F0  .  . B0"),
+                    "before its B0, and could do F1 meanwhile (in the grid every step takes one slot, B too)\n"
+                    "rank 0 | F0  .  . B0"),
     "the same on all": (answers.has_the_same_on_all, 1, 0, f"{FAST}{FIRST}the step takes 15 units, and 1F1B's 12: rank "
                         "1 waits before its F2, and could do B1 meanwhile"),
     "ranks turned round": (answers.turns_ranks_around, 0, 0, f"{PLAYED}{FIRST}it never ends. rank 0 cannot start B0 of "
@@ -91,6 +95,49 @@ ORDERS = {
 def test_a_wrong_order_is_explained(function, seen, unseen, says):
     *points, words = points_of(ORDER, function)
     assert (points, says in words) == ([seen, unseen], True), words
+
+
+def table(sizes):
+    """The course's orders, as a learner might keep them in another cell."""
+    return {(p, m): [[(a.kind, a.microbatch) for a in steps] for steps in one_f_one_b(p, m).steps] for p, m in sizes}
+
+
+SIZES = [(case.num_ranks, case.num_microbatches) for case in rank_order.ENOUGH + rank_order.FEW + rank_order.OTHERS]
+BROUGHT = "a table of {} steps from outside, or what earlier calls have left there: it has to work its steps out from"
+CELL = """from __future__ import annotations
+def order(rank, num_ranks, num_microbatches):
+    return [row for row in TABLE[num_ranks, num_microbatches]][rank]
+def by_default(rank, num_ranks, num_microbatches, known=TABLE):
+    return known[num_ranks, num_microbatches][rank]
+def through_a_helper(rank, num_ranks, num_microbatches):
+    return order(rank, num_ranks, num_microbatches)
+"""
+
+
+@pytest.mark.parametrize(("name", "called"), [
+    ("order", "TABLE, "), ("by_default", ""), ("through_a_helper", "TABLE, ")])
+def test_a_table_of_steps_is_refused(name, called):
+    cell = {"__name__": "__main__", "TABLE": table(SIZES)}
+    exec(CELL, cell)
+    count = sum(2 * p * m for p, m in dict.fromkeys(SIZES))
+    *points, words = points_of(ORDER, cell[name])
+    assert points == [0, 0], words
+    assert f"the function brings along {called}{BROUGHT.format(f'{count:,}')}" in words
+    assert "unseen cases: the function brings along" in words
+
+
+@pytest.mark.parametrize("known", [{size: to_csv(one_f_one_b(*size)) for size in SIZES},
+                                   table([(4, 8)]), {(4, 8): one_f_one_b(4, 8).steps}])
+def test_any_form_of_a_table_is_refused(known):
+    *points, words = points_of(ORDER, answers.looks_up(known))
+    assert (points, "the function brings along table, a table of" in words) == ([0, 0], True), words
+
+
+def test_a_few_steps_from_outside_are_no_table():
+    first = table([(2, 3)])[2, 3]
+    seen, unseen, words = points_of(ORDER, lambda rank, num_ranks, num_microbatches: first[rank] if (
+        num_ranks, num_microbatches) == (2, 3) else answers.three_parts(rank, num_ranks, num_microbatches))
+    assert (seen, unseen) == (4, 1), words
 
 
 @pytest.mark.parametrize("case", rank_order.ENOUGH + rank_order.FEW + rank_order.OTHERS)
@@ -159,6 +206,7 @@ PEAKS = {
     "no stages": (answers.forgets_a_stage, 2, 0, "is a microbatch counted in one stage only? Its F in another stage"),
     "a third": (answers.changes(lambda seen: max(seen) / 3), 0, 0, f"{SMALL}6.667 bytes, expected 20, at 0F1: there it "
                 "holds 2 times kept[0]"),
+    "5000 digits": (answers.gives_a_number_of_5000_digits, 0, 0, "asked for, not something of type int"),
     "a list": (answers.gives_a_list, 0, 0, "returned a list; a number of bytes is asked for"),
     "text": (answers.gives_text, 0, 0, "a number of bytes is asked for, not '20' of type str"),
     "None": (answers.returns_nothing, 0, 0, "returned None: is there a return?"),
@@ -213,16 +261,9 @@ def rows(*changes: tuple[int, str, str], text: str = MENDED) -> str:
     return "\n".join(lines)
 
 
-def turned(text: str) -> str:
-    """Microbatches 0 and 1 swapped."""
-    lines = (",".join(cell[:2] + {"0": "1", "1": "0"}.get(cell[2], cell[2]) for cell in row.split(","))
-             for row in text.split())
-    return "\n".join(lines)
-
-
-@pytest.mark.parametrize("mended", [MENDED, "\n\n".join(f"    {row}" for row in ROWS), turned(MENDED),
-                                    MENDED.replace(",", ", ").replace("2F3,", "2F3,,"),
-                                    rows((1, "1B0,1F2,1B1,", "1F2,1B0,1B1,"))])
+@pytest.mark.parametrize("mended", [MENDED, "\n\n".join(f"    {row}" for row in ROWS),
+                                    MENDED.replace(",", ", ").replace("2F2,", "2F2,,"),
+                                    rows((1, "1B1,1F3,1B0,", "1F3,1B1,1B0,"))])
 def test_a_mended_schedule_gets_all_points(mended):
     points, words = outcome(mended_order.check_mended_whole, BROKEN, mended)
     assert (points, "Mended, with no unit wasted." in words) == (3, True), words
@@ -230,40 +271,42 @@ def test_a_mended_schedule_gets_all_points(mended):
 
 EARLY = "WRONG  on every rank, each step after what it needs: "
 EVER = "WRONG  nobody waits for ever: mended: it never ends"
-ENDS = "WRONG  at most 3 microbatches on a rank, 18 units: "
-SWAPPED = rows((1, "1B3,1F3", "1F3,1B3"), text=BROKEN)
+ENDS = "WRONG  at most 3 microbatches on a rank, 18 units, at most 6 steps moved: "
+SWAPPED = rows((1, "1B2,1F2", "1F2,1B2"), text=BROKEN)
 MENDS = {
-    "as it was": (BROKEN, 0, f"{EARLY}no step has moved yet. mended: rank 1 has B3 of stage 1 before F3 of stage 1"),
-    "F3 first only": (SWAPPED, 1, f"{EVER}. rank 0 cannot start B0 of stage 0 before B0 of stage 1; rank 1 cannot "
-                      "start B0 of stage 1 before B0 of stage 2; rank 2 cannot start F2 of stage 2 before F2 of stage "
+    "as it was": (BROKEN, 0, f"{EARLY}no step has moved yet. mended: rank 1 has B2 of stage 1 before F2 of stage 1"),
+    "F2 first only": (SWAPPED, 1, f"{EVER}. rank 0 cannot start B1 of stage 0 before B1 of stage 1; rank 1 cannot "
+                      "start B1 of stage 1 before B1 of stage 2; rank 2 cannot start F3 of stage 2 before F3 of stage "
                       "1"),
-    "B3 left": (rows((1, "1F3,1B2,1B3", "1B3,1F3,1B2")), 0, f"{EARLY}mended: rank 1 has B3 of stage 1 before F3 of "
+    "B2 left": (rows((1, "1F2,1B3,1B2", "1B2,1F2,1B3")), 0, f"{EARLY}mended: rank 1 has B2 of stage 1 before F2 of "
                 "stage 1"),
-    "circle left": (rows((2, "2B0,2F1,2B1,2F2", "2F1,2F2,2B0,2B1")), 1, f"{EVER}. rank 0 cannot start B0"),
-    "memory left": (rows((0, "0B0,0F3", "0F3,0B0")), 2, f"{ENDS}rank 0 would hold 4 microbatches at F3, and has memory "
-                    "for 3: a B must come first\nrank 0 |   F0   F1   F2 >F3<"),
+    "circle left": (rows((2, "2B1,2F0,2B0,2F3", "2F0,2F3,2B1,2B0")), 1, f"{EVER}. rank 0 cannot start B1"),
+    "memory left": (rows((0, "0B1,0F2", "0F2,0B1")), 2, f"{ENDS}rank 0 would hold 4 microbatches at F2, and has memory "
+                    "for 3: a B must come first\nrank 0 |   F1   F0   F3 >F2<"),
     "the other way out of the circle": ("\n".join([
-        ROWS[0], "1F0,1F1,1F2,1B0,1B1,1F3,1B2,1B3", "2F0,2F1,2F2,2B0,2B1,2F3,2B2,2B3"]), 2,
+        ROWS[0], "1F1,1F0,1F3,1B1,1B0,1F2,1B3,1B2", "2F1,2F0,2F3,2B1,2B0,2F2,2B3,2B2"]), 2,
         f"{ENDS}it takes 22 units, and 18 are enough: the longest chain of steps that wait for each other ends with"),
-    "too careful": (rows((0, "0F2,0B0", "0B0,0F2")), 2, f"{ENDS}it takes 21 units, and 18 are enough"),
+    "too careful": (rows((0, "0F3,0B1", "0B1,0F3")), 2, f"{ENDS}it takes 21 units, and 18 are enough"),
     "GPipe": (to_csv(gpipe(3, 4)), 2, f"{ENDS}rank 0 would hold 4 microbatches at F3"),
+    "1F1B, from elsewhere": (to_csv(one_f_one_b(3, 4)), 2, f"{ENDS}11 steps are not where they were among the others, "
+                             "and at most 6 may move (five are enough): mend what was given, rather than write it"),
     "one by one": ("\n".join(",".join(f"{s}{k}{m}" for m in range(4) for k in "FB") for s in range(3)), 2,
                    f"{ENDS}it takes 36 units, and 18 are enough"),
-    "memory and circle": (rows((2, "2B0,2F1,2B1,2F2", "2F1,2F2,2B0,2B1"), (0, "0B0,0F3", "0F3,0B0")), 1,
-                          f"{ENDS}rank 0 would hold 4 microbatches at F3"),
-    "a step lost": (rows((2, ",2B3", "")), 0, "rank 2 has lost 2B3"),
-    "a step twice": (rows((2, "2B3", "2B3,2B3")), 0, "rank 2 has 2B3 2 times"),
-    "a step elsewhere": (rows((2, ",2B3", ""), (1, "1B3", "1B3,2B3")), 0, "rank 1 has 2B3, which was not there: steps "
+    "memory and circle": (rows((2, "2B1,2F0,2B0,2F3", "2F0,2F3,2B1,2B0"), (0, "0B1,0F2", "0F2,0B1")), 1,
+                          f"{ENDS}rank 0 would hold 4 microbatches at F2"),
+    "a step lost": (rows((2, ",2B2", "")), 0, "rank 2 has lost 2B2"),
+    "a step twice": (rows((2, "2B2", "2B2,2B2")), 0, "rank 2 has 2B2 2 times"),
+    "a step elsewhere": (rows((2, ",2B2", ""), (1, "1B2", "1B2,2B2")), 0, "rank 1 has 2B2, which was not there: steps "
                          "move"),
-    "halves": (rows((2, "2B3", "2I3,2W3")), 0, "rank 2 has 2I3, which was not there"),
+    "halves": (rows((2, "2B2", "2I3,2W3")), 0, "rank 2 has 2I3, which was not there"),
     "five microbatches": (to_csv(one_f_one_b(3, 5)), 0, "rank 0 has 0F4, which was not there"),
-    "lines swapped": ("\n".join(ROWS[::-1]), 0, "rank 0 has 2F0, which was not there"),
-    "no stages": (MENDED.replace("0F0", "F0"), 0, "line 1, cell 1: 'F0' is no action: write stage, kind"),
+    "lines swapped": ("\n".join(ROWS[::-1]), 0, "rank 0 has 2F1, which was not there"),
+    "no stages": (MENDED.replace("0F1", "F1"), 0, "line 1, cell 1: 'F1' is no action: write stage, kind"),
     "two lines": ("\n".join(ROWS[:2]), 0, "2 lines, and there are 3 ranks"),
-    "very long": ("0F0," * 5000, 0, "a text is asked for"),
+    "very long": ("0F1," * 5000, 0, "a text is asked for"),
     "a schedule": (from_csv(MENDED.strip()), 0, "a text is asked for, with a line for each rank and commas between "
                    "steps"),
-    "lists": ([["0F0"]], 0, "a text is asked for, with a line for each rank and commas between steps, not [['0F0']]"),
+    "lists": ([["0F1"]], 0, "a text is asked for, with a line for each rank and commas between steps, not [['0F1']]"),
     "None": (None, 0, "nothing here yet"),
 }
 
@@ -272,6 +315,11 @@ MENDS = {
 def test_a_fault_that_remains_is_named(mended, points, says):
     got, words = outcome(mended_order.check_mended_whole, BROKEN, mended)
     assert (got, says in words) == (points, True), words
+
+
+def test_five_moves_are_enough():
+    orders = [mended_order._read(text).steps for text in (BROKEN, MENDED)]
+    assert sum(map(mended_order._num_moved, *orders)) == 5
 
 
 @pytest.mark.parametrize("broken", [MENDED, None, "", SWAPPED])
@@ -321,6 +369,15 @@ BALANCES = {
                         "long as a block"),
     "times as blocks": (answers.takes_times_for_blocks, 1, 0, "that would be best if times were in blocks: how long "
                         "does one"),
+    "one for seven": (answers.answers_seven(1, 3, 3), 2, 0, f"{OUTPUT}{SEVEN}: with [1, 3, 3] stages take 1, 3, 5; "
+                      "stage 2 is the slowest, with 5, expected 3: that would be best without the output layer"),
+    "all of seven": (answers.answers_seven(7, 0, 0), 2, 0, f"{OUTPUT}{SEVEN}: with [7, 0, 0] stages take 7, 0, 2; "
+                     "stage 0 is the slowest, with 7, expected 3: stage 1 has room for one of its blocks"),
+    "rounded shares": (answers.rounds_each_share, 2, 0, f"{BOTH}balance(2, 5, block_s=1, embedding_s=0.25, "
+                       "output_s=0.125): with [0, 0, 0, 0, 2]"),
+    "5000 digits": (answers.gives_5000_digits, 0, 0, f"{SEVEN}: something of type int is no number of blocks"),
+    "only 5000 digits": (answers.gives_only_5000_digits, 0, 0, "unseen cases: balance(5, 1, block_s=1, "
+                         "embedding_s=0.5, output_s=2): something of type int is no number of blocks"),
     "the sum": (answers.optimises_the_sum, 1, 0, f"{SEVEN}: with [7, 0, 0] stages take 7, 0, 2; stage 0 is the "
                 "slowest, with 7, expected 3: the sum is the same however blocks are dealt; it is the slowest stage "
                 "that counts"),
@@ -331,14 +388,14 @@ BALANCES = {
                       "embedding and output layer take no whole number of blocks, and need not be rounded to one"),
     "rounded up": (answers.rounds_up_to_blocks, 2, 0, f"{BOTH}balance(6, 3, block_s=2, embedding_s=2.5, output_s=5): "
                    "with"),
-    "rounded": (answers.rounds, 1, 0, f"{BLOCKS}{TENTHS}: -1 of type int is no number of blocks: whole numbers of at "
-                "least 0"),
+    "rounded": (answers.rounds, 1, 0, f"{BLOCKS}{TENTHS}: -1 of type int is no number of blocks: whole numbers from "
+                "0 to 6"),
     "the rest to the last": (answers.gives_the_last_the_rest, 1, 0, f"{BOTH}judged once all blocks are dealt"),
     "parts of blocks": (answers.gives_floats, 0, 0, f"{BLOCKS}{SEVEN}: 3.0 of type float is no number of blocks: whole "
                         "numbers"),
     "whole floats": (answers.gives_whole_floats, 0, 0, "3.0 of type float is no number of blocks"),
     "less than none": (answers.gives_negative, 0, 0, f"{BLOCKS}{SEVEN}: -4 of type int is no number of blocks: whole "
-                       "numbers of"),
+                       "numbers from"),
     "a time": (answers.gives_times, 0, 0, f"{SEVEN} returned 3.0 of type float; a list with the number of blocks of "
                "each"),
     "a stage too few": (answers.gives_one_stage_too_few, 0, 0, f"{SEVEN}: a number for each of 3 stages is asked for, "
@@ -361,6 +418,14 @@ def test_a_wrong_balance_is_explained(function, seen, unseen, says):
     assert (points, says in words) == ([seen, unseen], True), words
 
 
+@pytest.mark.parametrize(("model", "answer", "is_named"), [
+    (balancing.Model(4, 3, 2.0, 2.5, 5.0), [2, 2, 0], False), (balancing.OUTPUT[0], [1, 3, 3], False),
+    (balancing.OUTPUT[0], [3, 2, 2], True), (balancing.OUTPUT[0], [7, 0, 0], False)])
+def test_equal_numbers_are_those_that_differ_by_one_at_most(model, answer, is_named):
+    words = balancing._slow(model, {model: answer}) or ""
+    assert ("equal numbers" in words, "the sum is the same" in words) == (is_named, False), words
+
+
 @pytest.mark.parametrize("model", [model for model in (*balancing.OUTPUT, *balancing.BOTH, *balancing.OTHERS)
                                    if model.num_stages < 5 and model.num_blocks < 20])
 def test_the_oracle_agrees_with_trying_everything(model):
@@ -373,4 +438,4 @@ def test_the_oracle_agrees_with_trying_everything(model):
 def test_an_answer_that_never_ends_is_ended(monkeypatch, check):
     monkeypatch.setattr(elsewhere, "DEADLINE_S", 0.5)
     words = outcome(check, answers.never_ends)[1]
-    assert "the function was not done after 0.5 s: does a loop in it never end?" in words
+    assert "the function was not done after 0.5 s: does a loop in it never end, or does it try too many cases?" in words

@@ -151,7 +151,7 @@ FILLS = {
     "ZB-H2": (answers.is_always_zb_h2, 0, f"{LEGAL}: rank 0 would hold 3 microbatches at F2 of stage 0, and has memory "
               "for 2: one must be finished first\nrank 0 |   F0   F1 >F2<   I0   W0   I1   W1   I2   W2\n"),
     "1F1B": (answers.is_1f1b, 2, "F0 of rank 0, F0 I0 W0 F1 I1 W1 F2 I2 of rank 1, I2 W2 of rank 0. Which of them cou"),
-    "a whole backward": (answers.alternates, 0, f"{LEGAL}: 'B' of type str is no kind of step: here they are F, I and"),
+    "a whole backward": (answers.alternates, 0, "'B' of type str is no kind of step: here they are F, I and"),
     "GPipe": (answers.is_gpipe, 0, f"{LEGAL}: rank 0 would hold 3 microbatches at F2 of stage 0, and has memory for 2"),
     "one by one": (answers.does_one_after_the_other, 1, "takes 15 slots, and 1F1B 12: in slot 1 rank 0 idles, and it "
                    "could do F1 there"),
@@ -176,8 +176,9 @@ FILLS = {
     "the course's, of a cell": (answers.builds(zb_h1), 0, "uses helpers.facts.schedules"),
     "the simulator": (answers.asks_the_simulator, 0, "uses helpers.predict, which this exercise asks you to do withou"),
     "torch's": (answers.asks_torch, 0, "uses torch.distributed.pipelining.schedules, which this exercise asks you to "),
-    "an error": (answers.fails, 0, f"{LEGAL}: raised KeyError: 'gradient'"),
+    "an error": (answers.fails, 0, "raised KeyError: 'gradient'"),
     "nothing": (answers.is_not_written_yet, 0, "is not written yet"),
+    "very high": (answers.numbers_very_high, 0, "F of a microbatch beyond 1,000,000: numbers go from 0"),
     "no function": ([[("F", 0)]], 0, "a function is asked for, not [[('F', 0)]] of type list"),
 }
 
@@ -198,11 +199,34 @@ def test_unseen_sizes_find_what_seen_ones_do_not(function, says):
     assert (points, says in words) == (0, True), words
 
 
+@pytest.mark.parametrize(("function", "words"), [
+    (answers.fails, "raised KeyError: 'gradient'"),
+    (answers.asks_the_course, "uses helpers.facts.schedules, which this exercise asks you to do without")])
+def test_what_stops_every_case_is_said_once(function, words):
+    assert outcome(filling.check_fill, function) == (0, words)
+
+
+def test_an_order_beyond_all_numbers_is_said_of_unseen_sizes():
+    words = outcome(filling.check_fill_unseen, answers.numbers_very_high)[1]
+    assert "unseen cases: F of a microbatch beyond 1,000,000" in words
+
+
+def test_a_table_of_steps_is_refused():
+    cases = filling.LOW + filling.HIGH + filling.OTHERS
+    table = {tuple(vars(case).values()): answers.rhythm(*vars(case).values()) for case in cases}
+    cell = {"__name__": "__main__", "TABLE": table}
+    exec("def fill(num_ranks, num_microbatches, cap):\n    return TABLE[num_ranks, num_microbatches, cap]", cell)
+    for check in (filling.check_fill, filling.check_fill_unseen):
+        points, words = outcome(check, cell["fill"])
+        assert (points, "the function brings along TABLE, a table of 2,415" in words) == (0, True), words
+
+
 @pytest.mark.parametrize(("check", "answer"), [(split_linear.check_split, (FORWARD, INPUT, answers.never_ends)),
                                                (filling.check_fill, (answers.never_ends,))])
 def test_an_answer_that_never_ends_is_ended(monkeypatch, check, answer):
     monkeypatch.setattr(elsewhere, "DEADLINE_S", 1.0)
-    assert "the function was not done after 1 s: does a loop in it never end?" in outcome(check, *answer)[1]
+    words = outcome(check, *answer)[1]
+    assert "the function was not done after 1 s: does a loop in it never end, or does it try too many cases?" in words
 
 
 KEYS = bubble_numbers.KEYS

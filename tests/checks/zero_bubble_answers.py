@@ -439,6 +439,10 @@ def counts_from_one(num_ranks, num_microbatches, cap):
     return [[(kind, k + 1) for kind, k in steps] for steps in rhythm(num_ranks, num_microbatches, cap)]
 
 
+def numbers_very_high(num_ranks, num_microbatches, cap):
+    return [[(kind, k + 10**5000) for kind, k in steps] for steps in rhythm(num_ranks, num_microbatches, cap)]
+
+
 def puts_w_first(num_ranks, num_microbatches, cap):
     return [[("F", 0), ("W", 0), *[step for step in steps if step not in (("F", 0), ("W", 0))]]
             for steps in rhythm(num_ranks, num_microbatches, cap)]

@@ -13,7 +13,7 @@ from helpers.facts.errors import BadValue
 from helpers.facts.schedules.play import slots
 from helpers.facts.schedules.schedule import Action, Pair, Schedule, Step, parse
 
-IDLE = "."
+IDLE, WIDEST = ".", 160         # characters of a line
 
 
 def short(step: Step, with_stage: bool = False) -> str:
@@ -42,6 +42,12 @@ def grid(schedule: Schedule, marked: tuple[int, int] | None = None) -> str:
     width = max((len(text) for row in rows for text in row), default=1)
     names = row_names(range(schedule.num_ranks))
     return "\n".join(_line(name, row, texts, width) for name, row, texts in zip(names, rows, late, strict=True))
+
+
+def readable_grid(schedule: Schedule, marked: tuple[int, int] | None = None) -> str:
+    """The grid on lines of its own, or nothing if they are too long to be read."""
+    drawn = f"\n{grid(schedule, marked)}"
+    return drawn if max(map(len, drawn.splitlines())) <= WIDEST else ""
 
 
 def row_names(ranks: Iterable[int]) -> list[str]:

@@ -12,9 +12,7 @@ from helpers.facts.errors import BadValue
 from helpers.facts.schedules.held import held
 from helpers.facts.schedules.play import stuck
 from helpers.facts.schedules.schedule import KINDS, Action, Pair, Schedule, dependencies
-from helpers.facts.schedules.text import grid, short
-
-WIDEST_GRID = 60                # steps of a rank; a longer one is no help
+from helpers.facts.schedules.text import readable_grid, short
 
 
 class IllegalSchedule(BadValue):
@@ -26,8 +24,7 @@ def validate(schedule: Schedule, cap: int | None = None) -> None:
     for reason, marked in chain(_numbers(schedule), _pairs(schedule), _counts(schedule), _homes(schedule),
                                 _early(schedule), _circles(schedule), _over(schedule, cap)):
         # each may rely on those before
-        picture = f"\n{grid(schedule, marked)}" if max(map(len, schedule.steps), default=0) <= WIDEST_GRID else ""
-        raise IllegalSchedule(f"{schedule.name}: {reason}{picture}")
+        raise IllegalSchedule(f"{schedule.name}: {reason}{readable_grid(schedule, marked)}")
 
 
 Fault = tuple[str, tuple[int, int] | None]      # reason, and (rank, number of the step) to mark
