@@ -8,16 +8,14 @@ Against PyTorch both run in the same processes, one after the other, so that a b
 """
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.distributed import pipelining
 from torch.nn.functional import mse_loss
 
+from benchmarks.turns import Pairs, ratio, taking_turns
 from helpers.facts.bubbles import bubble_of_total
 from helpers.facts.schedules import BUILDERS, Schedule
 from helpers.facts.schedules.durations import UNIT_DURATIONS
@@ -44,16 +42,8 @@ def _traced(schedule: Schedule) -> Trace:
     return [span for trace in launch(padded, RANKS, schedule, timeout_s=60).results for span in trace]
 
 
-def steps(rank: int, world_size: int, name: str) -> list[tuple[float, float]]:
-    """Seconds of a step of torch's and of ours, taking turns in who goes first."""
-    both = [_torchs(rank, name), _ours(rank, name)]
-    for step in both * 3:                               # torch learns the shapes in the first
-        _seconds(step)
-    pairs = []
-    for number in range(PAIRS):
-        seconds = {step: _seconds(step) for step in both[:: 1 if number % 2 else -1]}
-        pairs.append((seconds[both[0]], seconds[both[1]]))
-    return pairs
+def steps(rank: int, world_size: int, name: str) -> Pairs:
+    return taking_turns(_torchs(rank, name), _ours(rank, name), PAIRS)
 
 
 def _torchs(rank: int, name: str) -> Callable[[], object]:
@@ -74,14 +64,6 @@ def _stage(rank: int) -> nn.Module:
     return cut(mlp(WIDTH, DEPTH), RANKS)[rank]
 
 
-def _seconds(step: Callable[[], object]) -> float:
-    dist.barrier()
-    start = time.perf_counter()
-    step()
-    dist.barrier()                                      # a step is over when it is over on all ranks
-    return time.perf_counter() - start
-
-
 def main() -> None:
     for name, build in BUILDERS.items():
         schedule = build(RANKS, MICROBATCHES)
@@ -92,10 +74,8 @@ def main() -> None:
               f"{bubble_of_total(traced):.1%}, simulated {bubble_of_total(simulated):.1%}")
     for name, torchs in TORCHS.items():
         pairs = launch(steps, RANKS, name, timeout_s=300).results[0]
-        low, middle, high = statistics.quantiles([ours / theirs for theirs, ours in pairs], n=4)
         print(f"{name}, one step of {WIDTH * WIDTH * DEPTH / 1e6:.1f}M parameters, {RANKS} ranks / torch's "
-              f"{torchs.__name__}: {middle:.2f} (quartiles {low:.2f} to {high:.2f}; "
-              f"torch's {1e3 * statistics.median(theirs for theirs, _ in pairs):.0f} ms)")
+              f"{torchs.__name__}: {ratio(pairs)}")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ processes, one after the other, so that a busy machine slows both.
 """
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
-import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.turns import Pairs, ratio, taking_turns
 from helpers.run.launch import launch
 from helpers.run.models import mlp
 from helpers.run.zero import Zero1, Zero2
@@ -26,16 +24,8 @@ WIDTH, DEPTH, BATCH, PAIRS = 1024, 10, 8, 15            # 10.5M parameters
 AGAINST = {"stage 1": "ZeroRedundancyOptimizer", "stage 2": "ZeroRedundancyOptimizer", "stage 3": "fully_shard"}
 
 
-def steps(rank: int, world_size: int, contender: str) -> list[tuple[float, float]]:
-    """Seconds of a step of torch's and of the contender, taking turns in who goes first."""
-    both = [_step_of(AGAINST[contender]), _step_of(contender)]
-    for step in both * 3:                               # DDP forms its buckets anew after the first step
-        _seconds(step)
-    pairs = []
-    for number in range(PAIRS):
-        seconds = {step: _seconds(step) for step in both[:: 1 if number % 2 else -1]}
-        pairs.append((seconds[both[0]], seconds[both[1]]))
-    return pairs
+def steps(rank: int, world_size: int, contender: str) -> Pairs:
+    return taking_turns(_step_of(AGAINST[contender]), _step_of(contender), PAIRS)
 
 
 def _step_of(which: str) -> Callable[[], None]:
@@ -60,21 +50,11 @@ def _step_of(which: str) -> Callable[[], None]:
     return step
 
 
-def _seconds(step: Callable[[], None]) -> float:
-    dist.barrier()
-    start = time.perf_counter()
-    step()
-    dist.barrier()                                      # a step is over when it is over on all ranks
-    return time.perf_counter() - start
-
-
 def main() -> None:
     for contender, torchs in AGAINST.items():
         pairs = launch(steps, 4, contender, timeout_s=300).results[0]
-        low, middle, high = statistics.quantiles([ours / theirs for theirs, ours in pairs], n=4)
         print(f"{contender} / {torchs}, one step of {WIDTH * WIDTH * DEPTH / 1e6:.1f}M parameters, 4 ranks: "
-              f"{middle:.2f} (quartiles {low:.2f} to {high:.2f}; "
-              f"torch's {1e3 * statistics.median(theirs for theirs, _ in pairs):.0f} ms)")
+              f"{ratio(pairs)}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ Sources: arXiv:1811.06965; arXiv:2104.04473, section 2.2; arXiv:2401.10241, tabl
 from __future__ import annotations
 
 from helpers.facts.errors import BadValue
+from helpers.facts.schedules.dualpipe import check_dualpipe, check_dualpipe_v
 
 
 def bubble_fraction(num_stages: int, num_microbatches: int) -> float:
@@ -54,10 +55,7 @@ def bubble_dualpipe(num_stages: int, num_microbatches: int, *, f: float = 1, i: 
     For an even number of stages, an even m, and m >= 2 stages.
     pair    f + i + w if None: an overlap that saves nothing.  Where it saves, work takes less than m (f + b).
     """
-    _check(num_stages, num_microbatches)
-    if num_stages % 2 or num_microbatches % 2 or num_microbatches < 2 * num_stages:
-        raise BadValue(f"DualPipe takes an even number of stages and an even number of microbatches, at least twice as "
-                       f"many; not {num_stages} and {num_microbatches}")
+    check_dualpipe(num_stages, num_microbatches)                # a rank for each stage
     return _overlapped(num_stages, num_microbatches, f, i, w, pair)
 
 
@@ -67,10 +65,9 @@ def bubble_dualpipev(num_stages: int, num_microbatches: int, *, f: float = 1, i:
 
     A rank has two stages here, and does 2 m (f + b) of work: the same idle time is half the fraction.
     """
-    _check(num_stages, num_microbatches)
-    if num_stages % 2 or num_microbatches < num_stages:
-        raise BadValue(f"DualPipeV takes an even number of stages and at least as many microbatches; not {num_stages} "
-                       f"and {num_microbatches}")
+    if num_stages % 2:
+        raise BadValue(f"DualPipeV takes an even number of stages, two for each rank; not {num_stages}")
+    check_dualpipe_v(num_stages // 2, num_microbatches)
     return _overlapped(num_stages, 2 * num_microbatches, f, i, w, pair)
 
 

@@ -13,6 +13,7 @@ from torch.nn.functional import mse_loss
 from helpers.facts.schedules import BUILDERS, Schedule
 from helpers.facts.schedules.durations import Durations
 from helpers.facts.trace import Trace
+from helpers.run.data import regression
 from helpers.run.models import cut
 from helpers.run.pipeline import run_schedule
 
@@ -31,7 +32,7 @@ class Part:
 
 def one_step(rank: int, world_size: int, schedule: Schedule, seconds: Durations) -> Part:
     """Forward and backward of one batch, by the schedule and by one process."""
-    inputs, targets = _batch(schedule.num_microbatches * SAMPLES)
+    inputs, targets = regression(schedule.num_microbatches * SAMPLES, WIDTH, WIDTH, SEED).tensors
     stages = cut(_model(schedule.num_stages), schedule.num_stages)
     mine = {stage: stages[stage] for stage in schedule.stages_of[rank]}
     played = run_schedule(schedule, mine, inputs, targets, mse_loss, boundary=(SAMPLES, WIDTH), pad_s=seconds)
@@ -53,11 +54,6 @@ def _model(num_stages: int) -> nn.Sequential:
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(num_stages)))
-
-
-def _batch(num_samples: int) -> tuple[Tensor, Tensor]:
-    inputs = torch.randn(num_samples, WIDTH, generator=torch.Generator().manual_seed(SEED))
-    return inputs, inputs.sin()
 
 
 def _difference(ours: Tensor, theirs: Tensor) -> float:

@@ -35,6 +35,15 @@ def blank(name: str) -> list[Cell]:
     return _cells(HIDDEN.sub("", text))
 
 
+def changed(text: str, *changes: tuple[int, str, str]) -> str:
+    """An order as text, with a piece of some ranks' lines replaced."""
+    lines = text.split()
+    for rank, old, new in changes:
+        assert old in lines[rank]
+        lines[rank] = lines[rank].replace(old, new)
+    return "\n".join(lines)
+
+
 def run(cells: list[Cell]) -> dict[str, Cell]:
     """Run all cells in one namespace; by name."""
     namespace = {"__name__": "__main__"}

@@ -253,12 +253,7 @@ ROWS = MENDED.split()
 
 
 def rows(*changes: tuple[int, str, str], text: str = MENDED) -> str:
-    """The text with a piece of some ranks' lines replaced."""
-    lines = text.split()
-    for rank, old, new in changes:
-        assert old in lines[rank]
-        lines[rank] = lines[rank].replace(old, new)
-    return "\n".join(lines)
+    return cells.changed(text, *changes)
 
 
 @pytest.mark.parametrize("mended", [MENDED, "\n\n".join(f"    {row}" for row in ROWS),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 
-from helpers.compare.faces import FACES
+from helpers.compare.faces import FACES, FURTHER
 from helpers.compare.plots.figure import RANKS
 from helpers.facts.schedules import parse
 from helpers.facts.schedules.held import held_over_time
@@ -75,7 +75,7 @@ def _row(ax, place: float, spans: list[Span], start: float, per_unit: float, poi
         for number, action in enumerate(parts):
             share = 0.86 / len(parts)
             middle = place + share * (number - (len(parts) - 1) / 2)
-            height = share * (0.7 if action.stage != first_stage else 1)
+            height = share * (1 if action.stage == first_stage else FURTHER)
             face, ink = FACES[action.kind]
             boxes.append((middle, width, height, left, face))
             size, label = 7 if len(parts) == 1 else 5.5, short(action)

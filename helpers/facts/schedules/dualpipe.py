@@ -19,10 +19,7 @@ F0, B0, I0, F1, B1, I1, W = ("F", 0), ("B", 0), ("I", 0), ("F", 1), ("B", 1), ("
 
 def dualpipe(num_ranks: int, num_microbatches: int) -> Schedule:
     """Rank r holds stages r and num_ranks - 1 - r; the second half of the microbatches enters at the last rank."""
-    check_counts(num_ranks, num_microbatches)
-    if num_ranks % 2 or num_microbatches % 2 or num_microbatches < 2 * num_ranks:
-        raise BadValue(f"DualPipe takes an even number of ranks and an even number of microbatches, at least twice as "
-                       f"many as ranks; not {num_ranks} and {num_microbatches}")
+    check_dualpipe(num_ranks, num_microbatches)
     half, steps = num_microbatches // 2, []
     for rank in range(num_ranks):
         near = min(rank, num_ranks - 1 - rank)                  # steps from the end at which chunk 0 enters
@@ -34,13 +31,26 @@ def dualpipe(num_ranks: int, num_microbatches: int) -> Schedule:
 
 def dualpipe_v(num_ranks: int, num_microbatches: int) -> Schedule:
     """Rank r holds stages r and 2 num_ranks - 1 - r."""
+    check_dualpipe_v(num_ranks, num_microbatches)
+    steps = tuple(deal(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
+                       [range(num_microbatches)] * 2) for rank in range(num_ranks))
+    return Schedule("DualPipeV", steps, 2 * num_ranks, num_microbatches)
+
+
+def check_dualpipe(num_ranks: int, num_microbatches: int) -> None:
+    """Raises `BadValue` for sizes that DualPipe does not take."""
+    check_counts(num_ranks, num_microbatches)
+    if num_ranks % 2 or num_microbatches % 2 or num_microbatches < 2 * num_ranks:
+        raise BadValue(f"DualPipe takes an even number of ranks and an even number of microbatches, at least twice as "
+                       f"many as ranks; not {num_ranks} and {num_microbatches}")
+
+
+def check_dualpipe_v(num_ranks: int, num_microbatches: int) -> None:
+    """Raises `BadValue` for sizes that DualPipeV does not take."""
     check_counts(num_ranks, num_microbatches)
     if num_microbatches < 2 * num_ranks:
         raise BadValue(f"DualPipeV takes at least twice as many microbatches as ranks, not {num_microbatches} for "
                        f"{num_ranks}")
-    steps = tuple(deal(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
-                       [range(num_microbatches)] * 2) for rank in range(num_ranks))
-    return Schedule("DualPipeV", steps, 2 * num_ranks, num_microbatches)
 
 
 def _rhythm(rank: int, n: int, num_microbatches: int) -> list[Beat]:
