@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import statistics
 
+from helpers.run.commands.start_cost import launch_seconds, spawn_seconds, torchrun_seconds
 from helpers.run.launch import launch, warm_up
-from helpers.run.start_cost import launch_seconds, spawn_seconds, torchrun_seconds
 
 RANKS, PAIRS = 4, 5
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from helpers.compare.table import predicted_vs_measured
-from helpers.predict.comm import step_elements_sent
+from helpers.predict.collectives import step_elements_sent
 from helpers.predict.memory import buffer_bytes, recipe, state_bytes
 from helpers.run.launch import launch
 
@@ -18,7 +18,7 @@ def step(rank: int, world_size: int, how: str):
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
-    from helpers.run.meters import memory, wire
+    from helpers.run.measure.meters import memory, wire
     from helpers.run.models import mlp
 
     with memory() as grown:

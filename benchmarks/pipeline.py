@@ -20,7 +20,7 @@ from helpers.facts.bubbles import bubble_of_total
 from helpers.facts.schedules import BUILDERS, Schedule
 from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.trace import Trace, duration_s
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 from helpers.run.launch import launch
 from helpers.run.models import cut, mlp
 from helpers.run.pipeline import run_schedule

@@ -12,10 +12,7 @@ import torch
 import torch.distributed as dist
 
 from helpers.facts.network import network
-from helpers.run.collectives import ring_all_reduce
-from helpers.run.mesh import Mesh, run_on_gloo
-from helpers.run.pipelined_ring import pipelined_ring_all_reduce
-from helpers.run.virtual import play
+from helpers.run.collectives import Mesh, pipelined_ring_all_reduce, play, ring_all_reduce, run_on_gloo
 
 PAIRS = {4_000: 101, 1_000_000: 61, 16_000_000: 31, 64_000_000: 21}         # by bytes of the tensor
 WARM_UPS = 3

@@ -9,7 +9,7 @@ import time
 
 from helpers.facts.schedules import Schedule, interleaved, one_f_one_b, zb_h1
 from helpers.facts.schedules.durations import UNIT_DURATIONS
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 
 SIZES = {"1F1B": lambda: one_f_one_b(64, 1024), "ZB-H1": lambda: zb_h1(64, 1024),
          "interleaved 1F1B": lambda: interleaved(16, 1024, 4)}

@@ -17,8 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from benchmarks.turns import Pairs, ratio, taking_turns
 from helpers.run.launch import launch
 from helpers.run.models import mlp
-from helpers.run.zero import Zero1, Zero2
-from helpers.run.zero3 import Zero3
+from helpers.run.zero import Zero1, Zero2, Zero3
 
 WIDTH, DEPTH, BATCH, PAIRS = 1024, 10, 8, 15            # 10.5M parameters
 AGAINST = {"stage 1": "ZeroRedundancyOptimizer", "stage 2": "ZeroRedundancyOptimizer", "stage 3": "fully_shard"}

@@ -79,7 +79,7 @@ def _add_pipeline(commands: argparse._SubParsersAction) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from helpers.run.doctor import check_environment
+    from helpers.run.commands.doctor import check_environment
 
     diagnosis = check_environment()
     print(diagnosis)
@@ -87,14 +87,14 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _collectives(options: argparse.Namespace) -> int:
-    from helpers.compare.transports import three_transports
+    from helpers.compare.commands.collectives import three_transports
 
     print(three_transports(options.world_size, options.num_elements, options.source))
     return 0
 
 
 def _ddp_demo(options: argparse.Namespace) -> int:
-    from helpers.compare.demo import ddp_demo, demo_table, write
+    from helpers.compare.commands.ddp import ddp_demo, demo_table, write
 
     outcome = ddp_demo(options.world_size, options.num_steps, options.batch_size, options.seed, options.backend)
     if outcome is not None:
@@ -106,7 +106,7 @@ def _ddp_demo(options: argparse.Namespace) -> int:
 
 
 def _ddp(options: argparse.Namespace) -> int:
-    from helpers.compare.demo import one_process_against_ddp
+    from helpers.compare.commands.ddp import one_process_against_ddp
 
     table = one_process_against_ddp(options.world_size, options.num_steps, options.batch_size, options.seed)
     if table is not None:
@@ -115,7 +115,7 @@ def _ddp(options: argparse.Namespace) -> int:
 
 
 def _zero(options: argparse.Namespace) -> int:
-    from helpers.compare.zero import zero
+    from helpers.compare.commands.zero import zero
 
     tables = zero(options.world_size, options.num_steps, options.batch_size, options.seed, options.rate)
     if tables is not None:
@@ -124,7 +124,7 @@ def _zero(options: argparse.Namespace) -> int:
 
 
 def _pipeline(options: argparse.Namespace) -> int:
-    from helpers.compare.pipeline import pipeline
+    from helpers.compare.commands.pipeline import pipeline
 
     report = pipeline(options.world_size, options.schedule, options.num_microbatches, options.unit_ms)
     if report is not None:

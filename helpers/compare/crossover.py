@@ -7,12 +7,16 @@ from dataclasses import dataclass
 import numpy
 
 from helpers.facts.network import Network
-from helpers.predict.algorithms import cost, crossover_bytes
-from helpers.run.collectives import naive_all_reduce, ring_all_reduce
-from helpers.run.doubling import halving_doubling_all_reduce, recursive_doubling_all_reduce
-from helpers.run.mesh import Mesh
-from helpers.run.trees import double_tree_all_reduce
-from helpers.run.virtual import play
+from helpers.predict.collectives import cost, crossover_bytes
+from helpers.run.collectives import (
+    Mesh,
+    double_tree_all_reduce,
+    halving_doubling_all_reduce,
+    naive_all_reduce,
+    play,
+    recursive_doubling_all_reduce,
+    ring_all_reduce,
+)
 
 ALL_REDUCES = {"naive": naive_all_reduce, "ring": ring_all_reduce, "recursive doubling": recursive_doubling_all_reduce,
                "halving-doubling": halving_doubling_all_reduce, "double tree": double_tree_all_reduce}

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from html import escape
 
-from helpers.compare.faces import FACES, FURTHER
+from helpers.compare.step_colours import FACES, FURTHER
 from helpers.facts.schedules import parse
 from helpers.facts.schedules.schedule import Action
 from helpers.facts.schedules.text import short

@@ -29,7 +29,7 @@ import math
 from dataclasses import dataclass
 
 from helpers.facts.errors import BadValue
-from helpers.predict.comm import bytes_sent
+from helpers.predict.collectives import bytes_sent
 from helpers.predict.memory import DTYPE_BYTES
 
 FP32 = DTYPE_BYTES["fp32"]

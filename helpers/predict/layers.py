@@ -23,7 +23,7 @@ Liu, Zaharia, Abbeel, "Ring Attention", arXiv:2310.01889; the MLP and rings of l
 from __future__ import annotations
 
 from helpers.facts.errors import BadValue
-from helpers.predict.comm import STEP_COLLECTIVES, bytes_sent
+from helpers.predict.collectives import STEP_COLLECTIVES, bytes_sent
 
 ALL_REDUCES_A_PASS = 2                  # one after attention, one after the MLP; backward, one before each
 GATHER_AND_SCATTER = ("all_gather", "reduce_scatter")

@@ -14,7 +14,7 @@ import torch
 from torch.distributed.fsdp import fully_shard
 
 from helpers.run.launch import launch, warm_up
-from helpers.run.meters import memory
+from helpers.run.measure.meters import memory
 from helpers.run.models import mlp
 
 warm_up()
@@ -35,7 +35,7 @@ gb_per_rank = {"DDP": 16 * params, "ZeRO-1": (4 + 12 / ranks) * params,
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "table-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory as check
+from helpers.checks.memory import values as check
 
 check.check_table(gb_per_rank)
 
@@ -67,7 +67,7 @@ smallest = {"mixed": first_below(16), "mixed, fp32 gradients": first_below(18), 
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "smallest-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory as check
+from helpers.checks.memory import values as check
 
 check.check_smallest(smallest)
 
@@ -122,7 +122,7 @@ def bytes_per_rank(params, ranks, stage, recipe):
 bytes_per_rank(1, 1, 0, {"parameter": 2, "gradient": 2, "master": 4, "momentum": 4, "variance": 4})
 
 # %% nbgrader={"grade": true, "grade_id": "bytes-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory_functions as check_functions
+from helpers.checks.memory import functions as check_functions
 
 points = check_functions.check_bytes_per_rank(bytes_per_rank)
 ### BEGIN HIDDEN TESTS
@@ -160,7 +160,7 @@ right_gb = 2 * 30 + 2 * 30 + 12 * 30 / 16
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "mistake-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory as check
+from helpers.checks.memory import values as check
 
 check.check_mistake(wrong_term, right_gb)
 
@@ -197,7 +197,7 @@ def most_layers(card_bytes, ranks, layer_params, other_params, reserve_bytes):
 most_layers(80 * 2**30, 64, layer_params=855_654_400, other_params=2_101_346_304, reserve_bytes=20 * 2**30)
 
 # %% nbgrader={"grade": true, "grade_id": "layers-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory_functions as check_functions
+from helpers.checks.memory import functions as check_functions
 
 points = check_functions.check_most_layers(most_layers)
 ### BEGIN HIDDEN TESTS
@@ -247,7 +247,7 @@ def measure(rank, world_size):
 [num_bytes / 2**20 for num_bytes in launch(measure, 2).results]
 
 # %% nbgrader={"grade": true, "grade_id": "measure-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import memory_measured as check_measured
+from helpers.checks.memory import measured as check_measured
 
 points = check_measured.check_measured(measure, predicted_mib)
 ### BEGIN HIDDEN TESTS

@@ -28,9 +28,8 @@
 import torch
 
 from helpers.facts.network import network
+from helpers.run.collectives import play, run_on_gloo
 from helpers.run.launch import warm_up
-from helpers.run.mesh import run_on_gloo
-from helpers.run.virtual import play
 
 warm_up()
 
@@ -70,11 +69,11 @@ run = play(gathered, 4)
 run.results, f"{run.time_s:g} messages, {run.wire[0].sent} bytes of 32"
 
 # %% nbgrader={"grade": true, "grade_id": "gather-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import collectives
+from helpers.checks.collectives import building
 
-points = collectives.check_all_gather(all_gather)
+points = building.check_all_gather(all_gather)
 ### BEGIN HIDDEN TESTS
-points += collectives.check_all_gather_unseen(all_gather)
+points += building.check_all_gather_unseen(all_gather)
 ### END HIDDEN TESTS
 points
 
@@ -121,11 +120,11 @@ for num_elements in (7, 3):
     print(run.results, f"{run.time_s:g} messages, {[wire.sent // 8 for wire in run.wire]} elements")
 
 # %% nbgrader={"grade": true, "grade_id": "scatter-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import collectives
+from helpers.checks.collectives import building
 
-points = collectives.check_reduce_scatter(reduce_scatter)
+points = building.check_reduce_scatter(reduce_scatter)
 ### BEGIN HIDDEN TESTS
-points += collectives.check_reduce_scatter_unseen(reduce_scatter)
+points += building.check_reduce_scatter_unseen(reduce_scatter)
 ### END HIDDEN TESTS
 points
 
@@ -172,11 +171,11 @@ run = play(spread, 5, network=network(alpha_s=0, beta_s=1), bytes_per_element=1)
 run.results, f"{run.time_s:g} sends one after another"
 
 # %% nbgrader={"grade": true, "grade_id": "broadcast-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import collectives
+from helpers.checks.collectives import building
 
-points = collectives.check_broadcast(broadcast)
+points = building.check_broadcast(broadcast)
 ### BEGIN HIDDEN TESTS
-points += collectives.check_broadcast_unseen(broadcast)
+points += building.check_broadcast_unseen(broadcast)
 ### END HIDDEN TESTS
 points
 
@@ -216,7 +215,7 @@ measured = [wire.sent for wire in run_on_gloo(lambda mesh: gather_and_add(mesh, 
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import choosing
+from helpers.checks.collectives import choosing
 
 choosing.check_predicted(gather_and_add, predicted_bytes, predicted_messages, measured)
 
@@ -263,7 +262,7 @@ def choose(num_bytes, world_size, alpha_s, beta_s):
 choose(1e3, 8, 5e-6, 1 / 25e9), choose(1e9, 8, 5e-6, 1 / 25e9)
 
 # %% nbgrader={"grade": true, "grade_id": "choose-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import choosing
+from helpers.checks.collectives import choosing
 
 points = choosing.check_choice(choose)
 ### BEGIN HIDDEN TESTS
@@ -328,11 +327,11 @@ run = play(summed, 4)
 run.results, f"{run.time_s:g} messages"
 
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import collectives
+from helpers.checks.collectives import building
 
-points = collectives.check_mended(mended)
+points = building.check_mended(mended)
 ### BEGIN HIDDEN TESTS
-points += collectives.check_mended_unseen(mended)
+points += building.check_mended_unseen(mended)
 ### END HIDDEN TESTS
 points
 

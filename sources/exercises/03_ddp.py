@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers.run.fingerprint import first_difference
 from helpers.run.launch import launch, warm_up
-from helpers.run.meters import wire
+from helpers.run.measure.fingerprint import first_difference
+from helpers.run.measure.meters import wire
 from helpers.run.models import perceptron
 
 warm_up()
@@ -69,7 +69,7 @@ run = launch(tried, 4)
 run.results[0], [(span.kind, span.nbytes) for span in run.trace if span.rank == 0]
 
 # %% nbgrader={"grade": true, "grade_id": "buckets-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import buckets
+from helpers.checks.ddp import buckets
 
 points = buckets.check_buckets(reduce_gradients)
 ### BEGIN HIDDEN TESTS
@@ -126,7 +126,7 @@ def tried_steps(rank, world_size):
 launch(tried_steps, 2).results
 
 # %% nbgrader={"grade": true, "grade_id": "accumulate-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import accumulation
+from helpers.checks.ddp import accumulation
 
 points = accumulation.check_accumulation(step)
 ### BEGIN HIDDEN TESTS
@@ -173,7 +173,7 @@ new_rate(0.1, {"world_size": 1, "batch_size": 32, "reduction": "mean"},
          {"world_size": 4, "batch_size": 8, "reduction": "mean"})
 
 # %% nbgrader={"grade": true, "grade_id": "rate-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import rates
+from helpers.checks.ddp import rates
 
 points = rates.check_rate(new_rate)
 ### BEGIN HIDDEN TESTS
@@ -215,7 +215,7 @@ measured = launch(one_step, 3).results
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import rates
+from helpers.checks.ddp import rates
 
 rates.check_step(predicted_bytes, predicted_all_reduces, measured)
 
@@ -266,7 +266,7 @@ parting_step, odd_rank, tensor = launch(watched, 4).results[0]
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "part-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import rates
+from helpers.checks.ddp import rates
 
 rates.check_parting(careless, parting_step, odd_rank, tensor)
 

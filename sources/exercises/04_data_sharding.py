@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset, random_split
 
+from helpers.run.data_sharding import check_sampling
 from helpers.run.launch import launch, warm_up
-from helpers.run.sampling import check_sampling
 
 warm_up()
 
@@ -51,7 +51,7 @@ def indices(num_samples, rank, world_size, epoch, seed):
 [[indices(10, rank, 3, epoch, 0) for rank in range(3)] for epoch in (0, 1)]
 
 # %% nbgrader={"grade": true, "grade_id": "sampler-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import sampler
+from helpers.checks.data_sharding import sampler
 
 points = sampler.check_sampler(indices)
 ### BEGIN HIDDEN TESTS
@@ -94,11 +94,11 @@ def not_once(parts, num_samples):
 not_once([[0, 1], [1, 2]], 4)
 
 # %% nbgrader={"grade": true, "grade_id": "proof-check", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import sharding
+from helpers.checks.data_sharding import partition
 
-points = sharding.check_proof(not_once)
+points = partition.check_proof(not_once)
 ### BEGIN HIDDEN TESTS
-points += sharding.check_proof_unseen(not_once)
+points += partition.check_proof_unseen(not_once)
 ### END HIDDEN TESTS
 points
 
@@ -173,9 +173,9 @@ never_drawn = reports[wrong].num_missing
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "script-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import sharding
+from helpers.checks.data_sharding import partition
 
-sharding.check_script(scripts, wrong, kind, never_drawn)
+partition.check_script(scripts, wrong, kind, never_drawn)
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "script-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -215,7 +215,7 @@ def tried(rank, world_size):
 launch(tried, 2).results
 
 # %% nbgrader={"grade": true, "grade_id": "ragged-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import means
+from helpers.checks.data_sharding import means
 
 points = means.check_backward(backward)
 ### BEGIN HIDDEN TESTS
@@ -261,7 +261,7 @@ def evaluated(rank, world_size):
 launch(evaluated, 4).results
 
 # %% nbgrader={"grade": true, "grade_id": "accuracy-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import means
+from helpers.checks.data_sharding import means
 
 points = means.check_accuracy(accuracy)
 ### BEGIN HIDDEN TESTS

@@ -13,12 +13,11 @@
 import torch
 from torch import nn
 
-from helpers.run.collectives import Chunks, ring_all_gather, ring_reduce_scatter
+from helpers.run.collectives import Chunks, GlooMesh, ring_all_gather, ring_reduce_scatter
 from helpers.run.launch import launch, warm_up
-from helpers.run.mesh import GlooMesh
-from helpers.run.meters import wire
+from helpers.run.measure.meters import wire
+from helpers.run.measure.state import bytes_by_term
 from helpers.run.models import perceptron
-from helpers.run.state import bytes_by_term
 from helpers.run.zero import Zero2
 
 warm_up()
@@ -83,7 +82,7 @@ def tried(rank, world_size):
 launch(tried, 4).results
 
 # %% nbgrader={"grade": true, "grade_id": "optimizer-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import sharded_adam
+from helpers.checks.zero import sharded_adam
 
 points = sharded_adam.check_optimizer(ShardedAdam)
 ### BEGIN HIDDEN TESTS
@@ -154,7 +153,7 @@ def tried_hook(rank, world_size):
 launch(tried_hook, 4).results
 
 # %% nbgrader={"grade": true, "grade_id": "hook-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import gradient_shards
+from helpers.checks.zero import gradient_shards
 
 points = gradient_shards.check_hook(shard_gradients)
 ### BEGIN HIDDEN TESTS
@@ -199,9 +198,9 @@ measured = launch(measure, 4).results
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import zero_numbers
+from helpers.checks.zero import step_numbers
 
-zero_numbers.check_step(predicted_state, predicted_sent, measured)
+step_numbers.check_step(predicted_state, predicted_sent, measured)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>In fp32 there is no master copy. Which of the four terms are whole under stage 2?</details>
@@ -233,9 +232,9 @@ jobs = {"A": "stage 1", "B": "stage 3", "C": "DDP", "D": "stage 1, gradients all
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "which-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import zero_numbers
+from helpers.checks.zero import step_numbers
 
-zero_numbers.check_jobs(jobs)
+step_numbers.check_jobs(jobs)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "which-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>State first: 16P, 4P + 12P/8, 2P + 14P/8, 16P/8, with P a billion.</details>

@@ -15,12 +15,10 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import cross_entropy
 
-from helpers.run.collectives import Chunks, ring_all_gather, ring_reduce_scatter
+from helpers.run.collectives import Chunks, GlooMesh, ring_all_gather, ring_reduce_scatter
 from helpers.run.launch import launch, warm_up
-from helpers.run.mesh import GlooMesh
-from helpers.run.meters import wire
-from helpers.run.models import mlp
-from helpers.run.transformer import GPT
+from helpers.run.measure.meters import wire
+from helpers.run.models import GPT, mlp
 
 warm_up()
 
@@ -75,11 +73,11 @@ def tried(rank, world_size):
 launch(tried, 2).results      # the mean of (1, 2) and (3, 4) in both rows: rank 0 has the first row, rank 1 the second
 
 # %% nbgrader={"grade": true, "grade_id": "lend-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import lending
+from helpers.checks.fsdp import layer_at_a_time
 
-points = lending.check_lending(step)
+points = layer_at_a_time.check_lending(step)
 ### BEGIN HIDDEN TESTS
-points += lending.check_lending_unseen(step)
+points += layer_at_a_time.check_lending_unseen(step)
 ### END HIDDEN TESTS
 points
 
@@ -122,9 +120,9 @@ measured = {"freed": launch(one_step, 4, True).results, "kept": launch(one_step,
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "bytes-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import fsdp_numbers
+from helpers.checks.fsdp import step_numbers
 
-fsdp_numbers.check_fsdp(predicted_bytes, predicted_gathers, measured)
+step_numbers.check_fsdp(predicted_bytes, predicted_gathers, measured)
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bytes-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -181,7 +179,7 @@ def tried_wrap(rank, world_size):
 launch(tried_wrap, 2).results[0]
 
 # %% nbgrader={"grade": true, "grade_id": "wrap-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import wrapping
+from helpers.checks.fsdp import wrapping
 
 points = wrapping.check_wrap(wrap)
 ### BEGIN HIDDEN TESTS
@@ -235,7 +233,7 @@ def tried_clip(rank, world_size):
 launch(tried_clip, 2).results
 
 # %% nbgrader={"grade": true, "grade_id": "clip-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import clipping
+from helpers.checks.fsdp import clipping
 
 points = clipping.check_clip(clip)
 ### BEGIN HIDDEN TESTS

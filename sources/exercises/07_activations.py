@@ -14,11 +14,10 @@ import torch
 from torch import nn
 from torch.nn.functional import silu
 
-from helpers.run.activations import counted_flops, saved
 from helpers.run.launch import launch, warm_up
-from helpers.run.models import perceptron
-from helpers.run.residency import residency
-from helpers.run.transformer import GPT
+from helpers.run.measure.residency import residency
+from helpers.run.measure.saved_tensors import counted_flops, saved
+from helpers.run.models import GPT, perceptron
 
 warm_up()
 
@@ -80,11 +79,11 @@ for tensor in kept.tensors:
 kept.num_bytes, kept_bytes(seq=16, batch=3, hidden=32, heads=4, inner=96, element_bytes=4)
 
 # %% nbgrader={"grade": true, "grade_id": "kept-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import activations
+from helpers.checks.activations import saved_bytes
 
-points = activations.check_kept(kept_bytes, GatedBlock)
+points = saved_bytes.check_kept(kept_bytes, GatedBlock)
 ### BEGIN HIDDEN TESTS
-points += activations.check_kept_unseen(kept_bytes, GatedBlock)
+points += saved_bytes.check_kept_unseen(kept_bytes, GatedBlock)
 ### END HIDDEN TESTS
 points
 
@@ -134,7 +133,7 @@ def plan(layers, seq, batch, hidden, heads, budget_bytes):
 [plan(layers=4, seq=128, batch=16, hidden=64, heads=8, budget_bytes=mib * 2**20) for mib in (32, 31, 16, 10, 1)]
 
 # %% nbgrader={"grade": true, "grade_id": "plan-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import recompute
+from helpers.checks.activations import recompute
 
 points = recompute.check_plan(plan)
 ### BEGIN HIDDEN TESTS
@@ -191,7 +190,7 @@ measured = measured_bytes, with_it - without_it
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import gpt_numbers
+from helpers.checks.activations import gpt_numbers
 
 gpt_numbers.check_gpt(predicted_bytes, predicted_flops, measured)
 
@@ -281,7 +280,7 @@ bytes_a_step = 512 * (256 + 128 + 8) * 4        # what both ReLUs gave, and the 
 {trains.__name__: [launch(alive_after, 1, trains, n).results[0] / 1e6 for n in (2, 4, 6)] for trains in (leaky, mended)}
 
 # %% nbgrader={"grade": true, "grade_id": "leak-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import leaks
+from helpers.checks.activations import leaks
 
 leaks.check_leak(leaky, line, bytes_a_step, mended)
 

@@ -13,7 +13,7 @@
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 from helpers.facts.schedules import Action, Schedule, from_csv, grid, most_held
 from helpers.facts.trace import duration_s
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 from helpers.run.launch import warm_up
 
 warm_up()
@@ -54,7 +54,7 @@ print(grid(mine))
 duration_s(simulate(mine, {"F": 1, "B": 2})), most_held(mine)
 
 # %% nbgrader={"grade": true, "grade_id": "order-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import rank_order
+from helpers.checks.pipeline import rank_order
 
 points = rank_order.check_order(order)
 ### BEGIN HIDDEN TESTS
@@ -101,7 +101,7 @@ def peak(steps, kept, waiting):
 peak([("F", 0, 0), ("F", 0, 1), ("B", 0, 0), ("B", 0, 1)], {0: 100}, {0: 60})
 
 # %% nbgrader={"grade": true, "grade_id": "peak-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import peaks
+from helpers.checks.pipeline import peaks
 
 points = peaks.check_peak(peak)
 ### BEGIN HIDDEN TESTS
@@ -149,7 +149,7 @@ print(grid(attempt), most_held(attempt), sep="\n")
 duration_s(simulate(attempt, {"F": 1, "B": 2}))
 
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import mended_order
+from helpers.checks.pipeline import mended_order
 
 mended_order.check_mended_whole(broken, mended)
 
@@ -193,7 +193,7 @@ def balance(num_blocks, num_stages, block_s, embedding_s, output_s):
 balance(7, 3, block_s=1.0, embedding_s=0.0, output_s=2.0)
 
 # %% nbgrader={"grade": true, "grade_id": "balance-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import balancing
+from helpers.checks.pipeline import balancing
 
 points = balancing.check_balance(balance)
 ### BEGIN HIDDEN TESTS

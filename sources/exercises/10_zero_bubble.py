@@ -18,7 +18,7 @@ from helpers.facts.schedules import (
     Action, Schedule, dualpipe, dualpipe_v, from_csv, grid, most_held, one_f_one_b, zb_h1, zb_h2,
 )
 from helpers.facts.trace import duration_s
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 from helpers.run.launch import warm_up
 
 warm_up()
@@ -75,7 +75,7 @@ for_x, owed_here = backward_input(kept_here, torch.ones(1, 1))
 y, for_x, *backward_weight(owed_here)
 
 # %% nbgrader={"grade": true, "grade_id": "split-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import split_linear
+from helpers.checks.zero_bubble import split_linear
 
 points = split_linear.check_split(forward, backward_input, backward_weight)
 ### BEGIN HIDDEN TESTS
@@ -135,7 +135,7 @@ print(grid(mine))
 duration_s(simulate(mine, {"F": 1, "I": 1, "W": 1})), most_held(mine)
 
 # %% nbgrader={"grade": true, "grade_id": "fill-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import filling
+from helpers.checks.zero_bubble import filling
 
 points = filling.check_fill(fill)
 ### BEGIN HIDDEN TESTS
@@ -191,7 +191,7 @@ counted = simulate(one_f_one_b(12, 48), {"F": 1, "B": 2})
 100 * bubble_of_total(counted), idle_s(counted)[0]
 
 # %% nbgrader={"grade": true, "grade_id": "bubbles-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import bubble_numbers
+from helpers.checks.zero_bubble import bubble_numbers
 
 bubble_numbers.check_bubbles(bubbles)
 
@@ -235,7 +235,7 @@ print(grid(attempt), most_held(attempt), sep="\n")
 duration_s(simulate(attempt, {"F": 1, "I": 1, "W": 1}))
 
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks import mended_order
+from helpers.checks.pipeline import mended_order
 
 mended_order.check_mended(broken, mended)
 

@@ -34,7 +34,7 @@ warm_up()
 # Lines marked `MEND` say what to do.
 
 # %%
-from helpers.run.doctor import check_environment
+from helpers.run.commands.doctor import check_environment
 
 check_environment()
 
@@ -162,7 +162,7 @@ run = launch(add_up_4_mb, 4)
 # ## Compare
 
 # %%
-from helpers.predict.comm import bytes_sent
+from helpers.predict.collectives import bytes_sent
 
 predicted_vs_measured(
     {f"sent by rank {r}": (bytes_sent("all_reduce", 4e6, 4), run.wire[r].sent) for r in range(4)},
@@ -180,7 +180,7 @@ predicted_vs_measured(
 # The usual way gives each rank a new Python that imports torch; `launch` copies one that already has.
 
 # %% tags=["nbval-ignore-output"]
-from helpers.run.start_cost import launch_seconds, spawn_seconds
+from helpers.run.commands.start_cost import launch_seconds, spawn_seconds
 
 usual, here = spawn_seconds(4), launch_seconds(4)
 Table(("four ranks, one all_reduce", "seconds"),

@@ -28,9 +28,9 @@ from helpers.facts import specs
 from helpers.facts.units import GB, MiB, in_unit
 from helpers.predict.memory import (RECIPES, buffer_bytes, recipe, smallest_ranks,
                                     state_by_term, state_bytes)
-from helpers.run.card import limit_memory
 from helpers.run.launch import launch, warm_up
-from helpers.run.meters import memory
+from helpers.run.measure.memory_limit import limit_memory
+from helpers.run.measure.meters import memory
 from helpers.run.models import mlp
 
 warm_up()

@@ -22,23 +22,17 @@ import torch
 import torch.distributed as dist
 
 from helpers.compare.crossover import ALL_REDUCES, SIZES, curves, seconds
-from helpers.compare.explain import link_in_words
-from helpers.compare.frames import ring_frames
 from helpers.compare.plots import ring_strip, times
+from helpers.compare.ring_frames import ring_frames
 from helpers.compare.table import Table, predicted_vs_measured
+from helpers.compare.words.ddp import link_in_words
 from helpers.facts.network import Link, Network, network
 from helpers.facts.units import GB, MB, in_unit
-from helpers.predict.algorithms import cost, crossover_bytes
-from helpers.predict.bandwidth import algorithm_bandwidth, bus_bandwidth, fit_link
-from helpers.predict.comm import bytes_sent
+from helpers.predict.collectives import algorithm_bandwidth, bus_bandwidth, bytes_sent, cost, crossover_bytes, fit_link
 from helpers.run import collectives
-from helpers.run.doubling import halving_doubling_all_reduce
+from helpers.run.collectives import halving_doubling_all_reduce, message_seconds, play, run_on_gloo, run_on_queues
 from helpers.run.launch import launch, warm_up
-from helpers.run.links import message_seconds
-from helpers.run.mesh import run_on_gloo
-from helpers.run.meters import wire
-from helpers.run.queue_mesh import run_on_queues
-from helpers.run.virtual import play
+from helpers.run.measure.meters import wire
 
 warm_up()
 

@@ -27,22 +27,22 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from helpers.compare.explain import overlap_in_words
 from helpers.compare.plots import gantt, losses
 from helpers.compare.table import Table, predicted_vs_measured
+from helpers.compare.words.ddp import overlap_in_words
 from helpers.facts.buckets import buckets
 from helpers.facts.network import network
 from helpers.facts.trace import duration_s, exposed_s
 from helpers.facts.units import GB, MiB
-from helpers.predict.comm import bytes_sent
-from helpers.predict.overlap import backward_and_all_reduces
-from helpers.run.data import part_of_batch, regression
+from helpers.predict.collectives import bytes_sent
+from helpers.predict.ddp import backward_and_all_reduces
 from helpers.run.ddp import DDP, NaiveDDP
-from helpers.run.fingerprint import first_difference
 from helpers.run.launch import launch, warm_up
-from helpers.run.meters import memory, wire
-from helpers.run.models import Padded, mlp, perceptron
-from helpers.run.timeline import timeline
+from helpers.run.measure.fingerprint import first_difference
+from helpers.run.measure.meters import memory, wire
+from helpers.run.measure.timeline import timeline
+from helpers.run.models import Padded, mlp, perceptron, regression
+from helpers.run.models.data import part_of_batch
 
 warm_up()
 

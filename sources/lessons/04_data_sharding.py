@@ -29,13 +29,13 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 from helpers.compare.plots import losses, who_draws
 from helpers.compare.table import Table, predicted_vs_measured
-from helpers.predict.sampling import drawn
-from helpers.run.data import Stream, global_mean, regression
+from helpers.predict.data_sharding import drawn
+from helpers.run.data_sharding import check_sampling
 from helpers.run.ddp import DDP
-from helpers.run.fingerprint import first_difference, same_randomness
 from helpers.run.launch import launch, warm_up
-from helpers.run.models import perceptron
-from helpers.run.sampling import check_sampling
+from helpers.run.measure.fingerprint import first_difference, same_randomness
+from helpers.run.models import Stream, perceptron, regression
+from helpers.run.models.data import global_mean
 
 warm_up()
 

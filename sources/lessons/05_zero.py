@@ -30,20 +30,17 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from helpers.compare.plots import residency_plot
 from helpers.compare.table import predicted_vs_measured, savings_table
 from helpers.facts.units import KiB, MiB
-from helpers.predict.comm import bytes_sent, step_elements_sent
+from helpers.predict.collectives import bytes_sent, step_elements_sent
 from helpers.predict.memory import recipe, state_bytes
-from helpers.run.collectives import Chunks, ring_all_gather, ring_reduce_scatter
-from helpers.run.data import part_of_batch, regression
+from helpers.run.collectives import Chunks, GlooMesh, ring_all_gather, ring_reduce_scatter
 from helpers.run.ddp import DDP
-from helpers.run.fingerprint import first_difference
 from helpers.run.launch import launch, warm_up
-from helpers.run.mesh import GlooMesh
-from helpers.run.meters import memory, wire
-from helpers.run.models import mlp, perceptron
-from helpers.run.state import bytes_by_term, held, of_optimizer
-from helpers.run.zero import Zero1, Zero2
-from helpers.run.zero3 import Zero3
-from helpers.run.zero_step import watched_step
+from helpers.run.measure.fingerprint import first_difference
+from helpers.run.measure.meters import memory, wire
+from helpers.run.measure.state import bytes_by_term, held, of_optimizer
+from helpers.run.models import mlp, perceptron, regression
+from helpers.run.models.data import part_of_batch
+from helpers.run.zero import Zero1, Zero2, Zero3, watched_step
 
 warm_up()
 

@@ -25,24 +25,23 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from helpers.compare.explain_activations import Job, job_in_words
 from helpers.compare.plots import growth, memory_bars, part_bars, residency_plot
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.compare.widgets.activations import recomputations
+from helpers.compare.words.activations import Job, job_in_words
 from helpers.facts import specs
 from helpers.facts.units import GiB, MiB
 from helpers.predict import activations as predicted
 from helpers.predict.activations import RECOMPUTES, block_bytes, stage_bytes
 from helpers.predict.flops import Shape, hardware_flops
 from helpers.predict.memory import recipe, state_bytes
-from helpers.run.activations import counted_flops, saved
-from helpers.run.card import limit_memory
 from helpers.run.launch import launch, warm_up
-from helpers.run.residency import holds, residency
-from helpers.run.state import bytes_by_term, held
-from helpers.run.transformer import GPT, Block
-from helpers.run.zero import Zero1, Zero2
-from helpers.run.zero3 import Zero3
+from helpers.run.measure.memory_limit import limit_memory
+from helpers.run.measure.residency import holds, residency
+from helpers.run.measure.saved_tensors import counted_flops, saved
+from helpers.run.measure.state import bytes_by_term, held
+from helpers.run.models import GPT, Block
+from helpers.run.zero import Zero1, Zero2, Zero3
 
 warm_up()
 

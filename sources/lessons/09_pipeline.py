@@ -27,13 +27,10 @@ from helpers.compare.table import Table, predicted_vs_measured
 from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total
 from helpers.facts.schedules import Action, Schedule, gpipe, most_held, one_f_one_b, validate
 from helpers.facts.trace import duration_s
-from helpers.predict.bubble import bubble_fraction
 from helpers.predict.flops import Shape
-from helpers.predict.simulate import simulate
-from helpers.predict.stages import stage_flops, stage_params
-from helpers.run.data import regression
+from helpers.predict.pipeline import bubble_fraction, simulate, stage_flops, stage_params
 from helpers.run.launch import launch, warm_up
-from helpers.run.models import cut, mlp
+from helpers.run.models import cut, mlp, regression
 from helpers.run.pipeline import run_schedule
 
 warm_up()

@@ -28,13 +28,10 @@ from helpers.facts.bubbles import bubble_of_total, bubble_rate, idle_s
 from helpers.facts.schedules import (BUILDERS, Action, Pair, Schedule, dualpipe, dualpipe_v, interleaved, most_held,
                                      one_f_one_b, validate, zb_h1, zb_h2, zb_v)
 from helpers.facts.trace import duration_s
-from helpers.predict.bubble import bubble_1f1b, bubble_dualpipe, bubble_dualpipev, bubble_zero_bubble
-from helpers.predict.simulate import simulate
-from helpers.run.data import regression
+from helpers.predict.pipeline import bubble_1f1b, bubble_dualpipe, bubble_dualpipev, bubble_zero_bubble, simulate
 from helpers.run.launch import launch, warm_up
-from helpers.run.models import cut, mlp
-from helpers.run.pipeline import run_schedule
-from helpers.run.split_backward import deferred_weights
+from helpers.run.models import cut, mlp, regression
+from helpers.run.pipeline import deferred_weights, run_schedule
 
 warm_up()
 

@@ -127,7 +127,7 @@ def prints_that_it_is_right(**case):
 
 def makes_the_check_generous_over_there(**case):
     """Whatever it changes in its own process, the comparison is made in another."""
-    from helpers.checks import verdict
+    from helpers.checks.judge import verdict
     verdict.CLOSE = 1e9
     verdict.is_number = lambda value: True
     return -1

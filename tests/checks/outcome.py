@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from helpers.checks.verdict import CheckFailed
+from helpers.checks.judge.verdict import CheckFailed
 
 
 def outcome(check, *answer) -> tuple[float, str]:

@@ -3,7 +3,7 @@ import functools
 
 import pytest
 
-from helpers.checks.verdict import CheckFailed
+from helpers.checks.judge.verdict import CheckFailed
 from tests.checks import cells
 
 GRADED = {

@@ -4,10 +4,10 @@ import re
 import matplotlib
 import pytest
 
-from helpers.compare.explain_activations import Job, held_bytes, job_in_words, largest_batch, least_recompute, ledger
 from helpers.compare.plots import growth, memory_bars, part_bars, png
 from helpers.compare.widgets import activation_explorer
 from helpers.compare.widgets.activations import recomputations
+from helpers.compare.words.activations import Job, held_bytes, job_in_words, largest_batch, least_recompute, ledger
 from helpers.facts.specs import TRANSFORMERS, transformer
 from helpers.facts.units import GiB
 from helpers.predict.activations import Block

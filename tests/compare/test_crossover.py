@@ -5,9 +5,9 @@ import matplotlib
 import pytest
 
 from helpers.compare.crossover import ALL_REDUCES, SIZES, curves
-from helpers.compare.explain import link_in_words, times_in_words
 from helpers.compare.plots import png, times
 from helpers.compare.widgets import crossover_explorer
+from helpers.compare.words.ddp import link_in_words, times_in_words
 from helpers.facts.network import Link, Network, network
 
 matplotlib.use("agg")

@@ -6,17 +6,17 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from helpers.compare.explain_pipeline import board_in_words, schedule_in_words
-from helpers.compare.faces import FACES
-from helpers.compare.pipeline import pipeline
+from helpers.compare.commands.pipeline import pipeline
 from helpers.compare.plots import bubble_curves, held_strip, pipeline_gantt, pipeline_picture, png
+from helpers.compare.step_colours import FACES
 from helpers.compare.svg import svg_gantt
 from helpers.compare.text_gantt import text_gantt
 from helpers.compare.widgets import pipeline_explorer, schedule_builder
+from helpers.compare.words.pipeline import board_in_words, schedule_in_words
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import dualpipe, gpipe, interleaved, one_f_one_b, zb_h2
 from helpers.facts.schedules.board import empty_board, place
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 
 matplotlib.use("agg")
 UNITS = {"F": 1, "I": 1, "W": 1, "B": 2}

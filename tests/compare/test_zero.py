@@ -2,10 +2,10 @@
 import matplotlib
 import pytest
 
-from helpers.compare.explain_zero import residency_in_words
 from helpers.compare.plots import png, residency_plot
 from helpers.compare.widgets import residency_explorer
-from helpers.run.residency import Residency
+from helpers.compare.words.zero import residency_in_words
+from helpers.run.measure.residency import Residency
 
 matplotlib.use("agg")
 KIB = 1024

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.predict.comm import step_elements_sent
+from helpers.predict.collectives import step_elements_sent
 from helpers.predict.fsdp import (
     Sharding,
     backward_parts,

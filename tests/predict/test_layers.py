@@ -16,8 +16,7 @@ from helpers.predict.layers import (
     tensor_parallel_elements,
     ulysses_elements,
 )
-from helpers.run.collectives import pairwise_all_to_all, ring_all_gather, ring_all_reduce, ring_reduce_scatter
-from helpers.run.virtual import play
+from helpers.run.collectives import pairwise_all_to_all, play, ring_all_gather, ring_all_reduce, ring_reduce_scatter
 
 RANKS = [1, 2, 3, 4, 8]
 

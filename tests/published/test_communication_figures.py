@@ -9,9 +9,14 @@ import pytest
 
 from helpers.facts.network import Link, network
 from helpers.facts.units import GB
-from helpers.predict.algorithms import cost
-from helpers.predict.bandwidth import BUS_FACTORS, algorithm_bandwidth, bus_bandwidth
-from helpers.predict.comm import bytes_sent, step_elements_sent
+from helpers.predict.collectives import (
+    BUS_FACTORS,
+    algorithm_bandwidth,
+    bus_bandwidth,
+    bytes_sent,
+    cost,
+    step_elements_sent,
+)
 from helpers.predict.layers import (
     MLP_COLLECTIVES,
     RING_ATTENTION_BLOCKS,
@@ -23,9 +28,7 @@ from helpers.predict.layers import (
     tensor_parallel_elements,
     ulysses_elements,
 )
-from helpers.run.doubling import halving_doubling_all_reduce
-from helpers.run.trees import double_tree_all_reduce
-from helpers.run.virtual import play
+from helpers.run.collectives import double_tree_all_reduce, halving_doubling_all_reduce, play
 from tests.published.test_memory_figures import is_within
 
 TOPICS = ("collectives", "communication", "fsdp/communication")

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.facts.specs import _llama_block, model
 from helpers.facts.units import GB, UNITS, GiB, MiB
-from helpers.predict.comm import bytes_sent, step_elements_sent
+from helpers.predict.collectives import bytes_sent, step_elements_sent
 from helpers.predict.deepspeed import zero2_estimate, zero3_estimate
 from helpers.predict.memory import RECIPES, largest_params, smallest_ranks, state_by_term, state_bytes
 

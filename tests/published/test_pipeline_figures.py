@@ -21,15 +21,15 @@ from helpers.facts.schedules import (
 from helpers.facts.schedules.schedule import dependencies
 from helpers.facts.trace import duration_s
 from helpers.predict.activations import Block, block_bytes
-from helpers.predict.bubble import (
+from helpers.predict.flops import Shape, forward_flops, model_flops
+from helpers.predict.pipeline import (
     bubble_1f1b,
     bubble_dualpipe,
     bubble_fraction,
     bubble_interleaved,
     bubble_zero_bubble,
+    simulate,
 )
-from helpers.predict.flops import Shape, forward_flops, model_flops
-from helpers.predict.simulate import simulate
 from tests.published.test_memory_figures import is_within
 
 CASES = {case["id"]: case for case in json.loads(Path(__file__).with_name("figures.json").read_text())["cases"]

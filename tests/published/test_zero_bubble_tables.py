@@ -3,7 +3,7 @@ import pytest
 
 from helpers.facts.bubbles import bubble_rate
 from helpers.facts.schedules import interleaved, zb_h1
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 from tests.published.test_pipeline_figures import (
     CASES,
     PRINTED,

@@ -6,7 +6,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 
 from helpers.facts.units import UNITS
-from helpers.run.residency import Residency
+from helpers.run.measure.residency import Residency
 
 COLOURS = {"parameter": "#0072B2", "gradient": "#E69F00", "main_gradient": "#F0E442", "master": "#009E73",
            "momentum": "#CC79A7", "variance": "#56B4E9",

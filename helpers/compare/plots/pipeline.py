@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 
-from helpers.compare.faces import FACES, FURTHER
 from helpers.compare.plots.figure import RANKS
+from helpers.compare.step_colours import FACES, FURTHER
 from helpers.facts.schedules import parse
-from helpers.facts.schedules.held import held_over_time
+from helpers.facts.schedules.in_flight import held_over_time
 from helpers.facts.schedules.text import short
 from helpers.facts.trace import Span, Trace, duration_s
 

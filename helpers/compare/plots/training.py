@@ -6,7 +6,7 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 
 from helpers.compare.plots.figure import RANKS
-from helpers.facts.sampling import Sampling
+from helpers.facts.data_sharding import Sampling
 
 
 def who_draws(report: Sampling, ax=None):

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import ipywidgets as widgets
 
-from helpers.compare.explain_activations import Job, job_in_words, ledger
 from helpers.compare.plots import memory_bars, png
 from helpers.compare.widgets.controls import choice, follow, number, row
 from helpers.compare.widgets.memory import STAGES
+from helpers.compare.words.activations import Job, job_in_words, ledger
 from helpers.facts.specs import CARDS, TRANSFORMERS, card, transformer
 from helpers.facts.units import in_unit
 from helpers.predict.activations import ATTENTIONS, RECOMPUTES

@@ -4,13 +4,13 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from helpers.compare.crossover import SIZES, curves
-from helpers.compare.explain import ring_in_words, times_in_words
-from helpers.compare.frames import MOST_RANKS, ring_frames
 from helpers.compare.plots import png, ring_frame, times
+from helpers.compare.ring_frames import MOST_RANKS, ring_frames
 from helpers.compare.table import predicted_vs_measured
 from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.words.ddp import ring_in_words, times_in_words
 from helpers.facts.network import Link, Network
-from helpers.predict.comm import bytes_sent
+from helpers.predict.collectives import bytes_sent
 from helpers.run.launch import launch
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
-from helpers.compare.explain import fit_in_words
 from helpers.compare.plots import memory_bars, png
 from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.words.ddp import fit_in_words
 from helpers.facts.specs import CARDS, MODELS, card, model
 from helpers.facts.units import in_unit
 from helpers.predict.memory import RECIPES, recipe, state_by_term

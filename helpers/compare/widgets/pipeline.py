@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
-from helpers.compare.explain_pipeline import schedule_in_words
 from helpers.compare.svg import svg_gantt
 from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.words.pipeline import schedule_in_words
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import BUILDERS
 from helpers.facts.trace import duration_s
-from helpers.predict.simulate import simulate
+from helpers.predict.pipeline import simulate
 
 MOST_RANKS, MOST_MICROBATCHES = 16, 64
 TIMES = [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]

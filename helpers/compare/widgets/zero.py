@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import ipywidgets as widgets
 
-from helpers.compare.explain_zero import residency_in_words
 from helpers.compare.plots import png, residency_plot
 from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.words.zero import residency_in_words
 from helpers.run.launch import launch
-from helpers.run.zero_step import watched_step
+from helpers.run.zero import watched_step
 
 STAGES = {"ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
 NUM_LAYERS, WIDTH = 8, 128

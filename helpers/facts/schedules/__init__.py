@@ -1,6 +1,6 @@
 """Pipeline schedules as data: who does what in which order, in the forms that the literature draws."""
 from helpers.facts.schedules.dualpipe import dualpipe, dualpipe_v
-from helpers.facts.schedules.held import most_held
+from helpers.facts.schedules.in_flight import most_held
 from helpers.facts.schedules.interleaved import interleaved
 from helpers.facts.schedules.one_direction import gpipe, one_f_one_b
 from helpers.facts.schedules.schedule import Action, Pair, Schedule, dependencies, parse

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, replace
 
 from helpers.facts.errors import BadValue
-from helpers.facts.schedules.deal import check_counts
-from helpers.facts.schedules.held import held
+from helpers.facts.schedules.in_flight import held
 from helpers.facts.schedules.one_direction import gpipe
+from helpers.facts.schedules.rhythm import check_counts
 from helpers.facts.schedules.schedule import Action, Schedule, dependencies
 from helpers.facts.schedules.text import short
 from helpers.facts.schedules.zero_bubble import zb_h1

@@ -11,7 +11,7 @@ for stages).  DualPipeV: Sea AI Lab's "cut-in-half".
 from __future__ import annotations
 
 from helpers.facts.errors import BadValue
-from helpers.facts.schedules.deal import Beat, check_counts, deal
+from helpers.facts.schedules.rhythm import Beat, check_counts, deal
 from helpers.facts.schedules.schedule import Schedule
 
 F0, B0, I0, F1, B1, I1, W = ("F", 0), ("B", 0), ("I", 0), ("F", 1), ("B", 1), ("I", 1), ("W",)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from helpers.facts.schedules.deal import check_counts
+from helpers.facts.schedules.rhythm import check_counts
 from helpers.facts.schedules.schedule import Action, Schedule
 
 

@@ -7,7 +7,7 @@ Sources: Huang et al. 2019, arXiv:1811.06965, figure 2c; Narayanan et al. 2021, 
 """
 from __future__ import annotations
 
-from helpers.facts.schedules.deal import check_counts, deal
+from helpers.facts.schedules.rhythm import check_counts, deal
 from helpers.facts.schedules.schedule import Schedule
 
 F, B = ("F", 0), ("B", 0)

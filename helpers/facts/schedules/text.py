@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from helpers.facts.errors import BadValue
-from helpers.facts.schedules.play import slots
 from helpers.facts.schedules.schedule import Action, Pair, Schedule, Step, parse
+from helpers.facts.schedules.start_order import slots
 
 IDLE, WIDEST = ".", 160         # characters of a line
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from helpers.facts.errors import BadValue
-from helpers.facts.schedules.held import held
-from helpers.facts.schedules.play import stuck
+from helpers.facts.schedules.in_flight import held
 from helpers.facts.schedules.schedule import KINDS, Action, Pair, Schedule, dependencies
+from helpers.facts.schedules.start_order import stuck
 from helpers.facts.schedules.text import readable_grid, short
 
 

@@ -8,7 +8,7 @@ Source: Qi, Wan, Huang, Lin 2023, arXiv:2401.10241, section 6 and figure 7.
 """
 from __future__ import annotations
 
-from helpers.facts.schedules.deal import Beat, check_counts, deal
+from helpers.facts.schedules.rhythm import Beat, check_counts, deal
 from helpers.facts.schedules.schedule import Schedule
 
 F0, I0, W0, F1, I1, W1 = ((kind, chunk) for chunk in (0, 1) for kind in "FIW")

@@ -7,7 +7,7 @@ Source: Qi, Wan, Huang, Lin 2023, arXiv:2401.10241, section 2.3 and figure 3.
 """
 from __future__ import annotations
 
-from helpers.facts.schedules.deal import check_counts, deal
+from helpers.facts.schedules.rhythm import check_counts, deal
 from helpers.facts.schedules.schedule import Schedule, Step
 
 F, I, W = ("F", 0), ("I", 0), ("W",)            # noqa: E741  the field's letter

@@ -1,0 +1,101 @@
+"""Checks of exercise set 01: a rank program that measures its own memory.
+
+The program must measure, not compute: what it returns is held against the
+meter's own record, and the calls of torch.distributed against what sharding
+must move.
+"""
+from __future__ import annotations
+
+import math
+
+from helpers.checks.judge.verdict import Verdict, is_number, number_verdict, plain, score, shown, unseen
+from helpers.facts.units import MiB
+from helpers.predict.memory import recipe, state_bytes
+from helpers.run.launch import Run, launch
+from helpers.run.launch.launcher import RankFailed, RankHung
+
+WIDTH, DEPTH = 512, 16
+PARAMS = WIDTH**2 * DEPTH
+SGD = recipe("fp32, SGD with momentum")
+DEADLINE_S = 30.0
+
+
+def check_measured(measure: object, predicted_mib: object) -> float:
+    """2 points: a prediction for two ranks, and a program that measures it there."""
+    right = state_bytes(PARAMS, 2, 3, SGD) / MiB
+    mistakes = {"is DDP's size; FSDP shares it between two ranks": state_bytes(PARAMS, 1, 0, SGD) / MiB,
+                "has a second moment; SGD keeps a momentum only": state_bytes(PARAMS, 2, 3, recipe("fp32")) / MiB,
+                "leaves out the momentum": state_bytes(PARAMS, 2, 3, recipe("fp32, plain SGD")) / MiB,
+                "is the number of bytes; MiB are asked for": right * MiB,
+                "is the size in MB; MiB are asked for": right * MiB / 1e6,
+                "is the parameters' share alone": 4 * PARAMS / 2 / MiB}
+    return score([number_verdict(1, "predicted", predicted_mib, right, mistakes),
+                  Verdict(1, "measured on 2 ranks", _wrong(measure, 2))], "Prediction and measurement agree.")
+
+
+@unseen
+def check_measured_unseen(measure: object) -> float:
+    """1 point: the same program on other numbers of ranks."""
+    verdicts = []
+    for ranks in (3, 4):
+        verdicts.append(Verdict(0.5, f"measured on {ranks} ranks", _wrong(measure, ranks)))
+        if "not done after" in (verdicts[-1].wrong or ""):
+            break                                               # one deadline is long enough
+    return score(verdicts, "The program measures, whatever the number of ranks.")
+
+
+def _wrong(measure: object, ranks: int) -> str | None:
+    """What is wrong with a program that should measure SGD with momentum under FSDP."""
+    if measure is None or measure is ...:
+        return "nothing here yet"
+    if not callable(measure):
+        return f"a function measure(rank, world_size) is asked for, not {shown(measure)}"
+    try:
+        run = launch(measure, ranks, timeout_s=DEADLINE_S)
+    except (RankFailed, RankHung, ValueError) as error:
+        unwritten = "raised NotImplementedError" in str(error)
+        return "is not written yet" if unwritten else str(error) or "cannot be launched"
+    return next((wrong for rank in range(ranks) if (wrong := _rank_wrong(run, rank, ranks)) is not None), None)
+
+
+def _rank_wrong(run: Run, rank: int, ranks: int) -> str | None:
+    got, metered, expected = plain(run.results[rank]), run.memory[rank].tensors, state_bytes(PARAMS, ranks, 3, SGD)
+    if not is_number(got):
+        return f"rank {rank} returned {shown(got)}; the number of bytes is asked for"
+    if not is_number(metered) or not metered:
+        return f"rank {rank} has no memory() block that measured anything"
+    if got != metered:
+        return (f"rank {rank} returned {got:,.0f}, but its memory() block measured {metered:,}: "
+                + _not_metered(got, metered))
+    if not math.isclose(got, expected, rel_tol=0.01):
+        return f"rank {rank} holds {got / MiB:.2f} MiB, expected {expected / MiB:.2f}: {_why(got, ranks)}"
+    gathers = sum(s.rank == rank and s.kind.startswith("all_gather") for s in run.trace)
+    moved = {family: sum(s.nbytes for s in run.trace if s.rank == rank and s.kind.startswith(family))
+             for family in ("all_gather", "reduce_scatter")}
+    if moved["all_gather"] < 4 * PARAMS or moved["reduce_scatter"] < 4 * PARAMS / ranks:
+        return (f"rank {rank} holds the right size, but has not gathered all parameters and reduced all gradients: "
+                "is it FSDP?")
+    if gathers < DEPTH:
+        return f"rank {rank} gathered the whole model at once: put fully_shard on each block, too"
+    return None
+
+
+def _not_metered(got: float, metered: int) -> str:
+    if got == 0:
+        return "return grown.tensors after the block; before it ends, it is 0"
+    if math.isclose(got, metered / MiB, rel_tol=0.01):
+        return "bytes are asked for, not MiB"
+    return "return that measurement's tensors"
+
+
+def _why(got: float, ranks: int) -> str:
+    each = PARAMS / ranks
+    known = {"that is DDP's size, the model is not sharded": 12 * PARAMS,
+             "8 of 12 bytes a parameter: no momentum, no step inside the block, or gradients cleared?": 8 * each,
+             "16 bytes a parameter: Adam, or an optimizer made before fully_shard?": 16 * each,
+             "only the parameters are there: no backward pass?": 4 * each}
+    if got < MiB:
+        return "everything was freed before the block ended; keep model and optimizer"
+    a_gathered_block = 4 * WIDTH**2             # now and then one is not freed yet
+    return next((words for words, size in known.items() if 0.99 * size <= got <= 1.01 * (size + a_gathered_block)),
+                "is it mlp(width=512, depth=16), sharded, with a batch of 2 and one step of SGD?")

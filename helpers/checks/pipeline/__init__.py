@@ -1,0 +1,4 @@
+"""Checks of exercise set 09: the order of 1F1B, the fullest moment, balanced stages, a mended order."""
+from helpers.checks.pipeline import balancing, mended_order, peaks, rank_order
+
+__all__ = ["balancing", "mended_order", "peaks", "rank_order"]

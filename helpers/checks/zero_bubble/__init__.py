@@ -1,0 +1,4 @@
+"""Checks of exercise set 10: a split backward, filled bubbles, and bubbles in numbers."""
+from helpers.checks.zero_bubble import bubble_numbers, filling, split_linear
+
+__all__ = ["bubble_numbers", "filling", "split_linear"]

@@ -1,0 +1,104 @@
+"""Processes that start in milliseconds: copies of one server that has imported torch.
+
+Python calls this start method "forkserver".  The server is a child of the
+notebook kernel; it imports torch once and is then copied once per rank.
+"""
+from __future__ import annotations
+
+import contextlib
+import multiprocessing as mp
+import os
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from multiprocessing import forkserver, util
+
+_starting = threading.Lock()
+
+
+def start(*args) -> mp.Process:
+    """Start one rank; `args` are those of `helpers.run.rank.main`."""
+    process = context().Process(target=_enter, args=args, daemon=True)
+    with _starting, _server_environment(), _no_main_module(), uninterrupted():
+        process.start()
+    return process
+
+
+def warm_up() -> None:
+    """Start the fork server now, so that the first `launch` is as quick as the next."""
+    process = context().Process(target=int, daemon=True)
+    with _starting, _server_environment(), _no_main_module(), uninterrupted():
+        process.start()
+    process.join()
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: a fork server that is left in the middle of a request ends, and a second one must not stop a
+    clean-up."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _enter(*args) -> None:
+    from helpers.run.launch import rank  # not above: the kernel has no need to import torch
+
+    rank.main(*args)
+
+
+def context() -> mp.context.BaseContext:
+    if sys.platform == "win32":
+        raise OSError("Windows cannot fork processes, which `launch` needs. Run the course inside WSL 2 "
+                      "(`wsl --install` in PowerShell, then the README's commands in its terminal), or from the "
+                      "Binder link in the README.")
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["helpers.run.server"])
+    return context
+
+
+def _settings() -> dict[str, str]:
+    mac, folder = sys.platform == "darwin", util.get_temp_dir()
+    return {
+        "OMP_NUM_THREADS": "1",                          # ranks share the machine's few cores
+        "GLOO_SOCKET_IFNAME": "lo0" if mac else "lo",    # a container's host name may not resolve
+        # Freed tensors go back to the system at once, else memory meters show what once was.
+        "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0", "MALLOC_ARENA_MAX": "1",
+        "KINETO_LOG_LEVEL": "6",                         # torch.profiler says on stdout that it starts
+        "COURSE_SERVER_FOLDER": folder, "TORCHINDUCTOR_CACHE_DIR": folder,      # gone when the kernel is
+    }
+
+
+@contextlib.contextmanager
+def _server_environment() -> Iterator[None]:
+    """The server's environment, and so the ranks', without changing the kernel's for good."""
+    settings = _settings()
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        forkserver.ensure_running()
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Hide a script's `__main__`, which multiprocessing would run again in every rank.
+
+    Rank programs travel by value, so no rank needs it.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

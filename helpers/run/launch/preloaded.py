@@ -1,0 +1,39 @@
+"""What the fork server imports once, so that no rank has to.
+
+Only the fork server imports this module.  Each rank is a copy of it: a rank
+starts in milliseconds and shares these modules' memory with its siblings.
+`torch._dynamo` and `symbolic_shapes` spare the first `DDP()` and the first
+`backward(grad)` of every rank several seconds; `torch.distributed.optim`
+compiles optimizers when it is imported, for two tenths of one.
+"""
+import atexit
+import gc
+import os
+import shutil
+import time
+
+import torch
+import torch._dynamo
+import torch.distributed.fsdp
+import torch.distributed.optim
+import torch.fx.experimental.symbolic_shapes
+
+import helpers.run.launch.rank  # noqa: F401
+from helpers.run.launch.hugepages import collapse
+
+torch.set_num_threads(1)
+gc.collect()
+gc.freeze()                  # a collection in a rank would touch, and so copy, every shared page
+collapse()
+
+kernel = os.getppid()
+
+
+@atexit.register
+def _remove_folder() -> None:
+    """A notebook kernel that is killed cannot remove the folder of the server's socket; one that lives needs it."""
+    end = time.monotonic() + 2.0                        # a dying kernel closes its pipes before it is gone
+    while os.getppid() == kernel and time.monotonic() < end:
+        time.sleep(0.01)
+    if os.getppid() != kernel:
+        shutil.rmtree(os.environ["COURSE_SERVER_FOLDER"], ignore_errors=True)

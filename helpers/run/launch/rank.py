@@ -1,0 +1,144 @@
+"""What happens inside each process that `launch` starts.
+
+A rank joins the others through a file (no port to collide on), runs the
+program, sends home what it returned or how it failed, and ends.  It dies with
+the kernel, with the launcher's end of its pipe, and, should even its own
+interpreter be stuck, by a timer in C.
+"""
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import multiprocessing as mp
+import os
+import pickle
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import numpy
+import torch.distributed as dist
+
+from helpers.facts.errors import CourseError
+from helpers.run.collectives import queue_mesh
+from helpers.run.launch.check_call import INSIDE
+from helpers.run.launch.outcome import Frame, Letter, Wire
+from helpers.run.launch.pickling import pack
+from helpers.run.measure import meters, recorder
+
+LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
+FAREWELL_S = 0.1                # a failed one leaves sooner, so that the others learn of it
+SAME_MOMENT_S = 0.2
+GOODBYE_S = 1.0                 # a rank just at the rendezvous would be stuck in C++ if the folder went away now
+LONGEST_ERROR = 2000            # characters
+LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
+
+
+def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float,
+         queues: dict | None) -> None:
+    os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
+    mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers,
+    if sys.platform == "linux":                          # copies of it, as they are under torchrun: a fork server of
+        mp.set_start_method("fork", force=True)          # its own would import torch for seconds
+    os.environ[INSIDE] = str(rank)
+    numpy.random.seed()                                  # else every rank draws what the fork server would
+    threading.Thread(target=_die_with_launcher, args=(home, folder), daemon=True).start()
+    log = _capture_output(folder / f"{rank}.log")
+    stack = open(folder / f"{rank}.stack", "w")          # noqa: SIM115  open for as long as the process lives
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
+    faulthandler.dump_traceback_later(timeout_s + 15, file=stack, exit=True)
+    letter, result, process = Letter(), b"", os.getpid()
+    try:
+        if queues is None:
+            _join(rank, world_size, folder, timeout_s)
+            os.ftruncate(log, 0)                         # gloo reports its connections; no program printed that
+        else:
+            queue_mesh.queues = queues
+        recorder.install(rank, folder / f"{rank}.place")
+        meters.keep_groups()
+        result = _run(rank, world_size, payload, letter)
+    except BaseException as error:                       # SystemExit too: a rank that leaves early is news
+        letter.failed_at = time.monotonic()
+        letter.error, letter.frames = _in_words(error), _frames(error)
+    if os.getpid() != process:                           # a copy that the program made with os.fork
+        os._exit(0)
+    _send(home, letter, result)
+    os._exit(0)                                          # destroying a process group with a live DDP can hang
+
+
+def _in_words(error: BaseException) -> str:
+    words = "".join(traceback.format_exception_only(error)).strip().removesuffix(":")
+    if isinstance(error, CourseError):
+        words = words.removeprefix(f"{type(error).__module__}.")
+    words = words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]} ... ({len(words):,} characters)"
+    return words + (f"\n  caused by {_in_words(error.__cause__)}" if error.__cause__ else "")
+
+
+def _frames(error: BaseException) -> list[Frame]:
+    return [Frame(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
+
+
+def _send(home: Connection, letter: Letter, result: bytes) -> None:
+    letter.trace = recorder.spans()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):             # a program may have closed it
+            stream.flush()
+    home.send_bytes(pack(letter))
+    home.send_bytes(result)
+    # the launcher closes our pipe sooner: _die_with_launcher
+    time.sleep(FAREWELL_S if letter.error else LINGER_S)
+
+
+def _join(rank: int, world_size: int, folder: Path, timeout_s: float) -> None:
+    """The rendezvous: a file that all ranks know."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank,
+                            world_size=world_size, timeout=timedelta(seconds=timeout_s + 60))
+    dist.barrier()                                       # a rank that fails early must not look like a failed start
+
+
+def _run(rank: int, world_size: int, payload: bytes, letter: Letter) -> bytes:
+    """Run the program; return its packed result, and write what it cost into the letter."""
+    program, args, kwargs = pickle.loads(payload)
+    before = meters.wire_total()
+    returned = program(rank, world_size, *args, **kwargs)
+    after = meters.wire_total()
+    letter.wire = queue_mesh.counted or Wire(after.sent - before.sent, after.received - before.received,
+                                             after.counted_by)
+    letter.memory = meters.fullest()
+    return _pack(returned)
+
+
+def _pack(returned: object) -> bytes:
+    try:
+        return pack(returned, LARGEST_RESULT)
+    except OverflowError:
+        raise ValueError(f"the program returned a {type(returned).__name__} of more than {LARGEST_RESULT / 1e6:,.0f} "
+                         "MB. Return a sum, a slice or a shape, or save to a file.") from None
+    except Exception as error:
+        raise TypeError(f"the program returned a {type(returned).__name__}, which cannot be sent to the notebook "
+                        f"({error}). Return numbers, strings, lists, dicts or tensors.") from None
+
+
+def _die_with_launcher(home: Connection, folder: Path) -> None:
+    kernel = mp.parent_process().sentinel
+    gone = wait([kernel, home])                          # the launcher never writes: ready means closed
+    if kernel in gone or wait([kernel], SAME_MOMENT_S):  # a kernel that dies closes both, one after the other
+        time.sleep(GOODBYE_S)
+        shutil.rmtree(folder, ignore_errors=True)        # a killed kernel cannot do it
+    os.killpg(0, signal.SIGKILL)
+
+
+def _capture_output(path: Path) -> int:
+    """Send this process's output, that of C++ code too, to a file; return its descriptor."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        setattr(sys, name, os.fdopen(descriptor, "w", buffering=1, closefd=False))
+    return log

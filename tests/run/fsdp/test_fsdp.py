@@ -1,0 +1,154 @@
+"""FSDP2 sends, calls and holds what the formulas say, and trains as one process does."""
+import functools
+
+import pytest
+import torch
+
+from helpers.predict.fsdp import (
+    Sharding,
+    backward_parts,
+    forward_parts,
+    num_collectives,
+    passing_bytes,
+    step_bytes_sent,
+)
+from helpers.run.fsdp import shard, typical_peak
+from helpers.run.launch import launch
+from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.models import mlp
+from tests.run.fsdp import fsdp_programs as programs
+
+MiB = 2**20
+BF16 = [("bf16", "fp32"), ("bf16", "bf16")]
+
+
+# ---- what a step sends
+
+@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("num_units", [8, 4, 1])
+@pytest.mark.parametrize("reshard", [True, False])
+def test_collectives_and_bytes_of_a_step(world_size, num_units, reshard):
+    """The kernel's count within 1 %; on gloo a reduce-scatter is an all-reduce."""
+    sharding = Sharding(8 * 512**2, num_units, world_size, reshard)
+    for sent, calls in launch(programs.one_step, world_size, num_units, reshard).results:
+        assert calls == {f"{name}_single": count for name, count in num_collectives(sharding).items()}
+        assert sent == pytest.approx(step_bytes_sent(sharding, gloo=True), rel=0.01)
+
+
+@pytest.mark.parametrize("dtypes", BF16)
+@pytest.mark.parametrize("reshard", [True, False])
+def test_bytes_follow_the_dtypes_of_the_policy(dtypes, reshard):
+    sharding = Sharding(8 * 512**2, 8, 4, reshard, 1, *dtypes)
+    for sent, _ in launch(programs.one_step, 4, 8, reshard, dtypes).results:
+        assert sent == pytest.approx(step_bytes_sent(sharding, gloo=True), rel=0.01)
+
+
+def test_the_root_is_not_resharded_unless_told_to():
+    (_, calls), *_ = launch(programs.one_step, 2, 1, None).results
+    assert calls == {"all_gather_single": 1, "reduce_scatter_single": 1}
+
+
+def test_without_a_root_every_block_is_one_and_keeps_its_parameters():
+    results = launch(programs.without_root, 4).results
+    assert [calls for calls, _ in results] == [{"all_gather_single": 8, "reduce_scatter_single": 8}] * 4
+    held = typical_peak([moments for _, moments in results])
+    assert held > 1.9 * passing_bytes(Sharding(8 * 1024**2, 8, 4))
+
+
+def test_a_hybrid_of_two_by_two_holds_half_and_sends_two_and_a_half():
+    params = 8 * 512**2
+    for sent, held in launch(programs.hybrid, 4).results:
+        assert sent == pytest.approx(2.5 * 4 * params, rel=0.01)
+        assert held == params / 2
+
+
+# ---- what a step holds
+
+@functools.cache
+def watched(world_size, num_units, reshard):
+    return launch(programs.watched_step, world_size, num_units, reshard).results
+
+
+@pytest.mark.parametrize(("world_size", "num_units", "reshard"), [
+    (2, 8, True), (2, 8, False), (2, 4, True), (2, 2, True), (2, 1, True), (4, 8, True), (4, 8, False), (4, 4, True),
+    (4, 4, False), (4, 1, True), (4, 1, False)])
+def test_the_fullest_moment_of_each_phase(world_size, num_units, reshard):
+    """The kernel's peak within 1 % or 0.25 MiB, on the median rank."""
+    sharding = Sharding(8 * 1024**2, num_units, world_size, reshard, 8 // num_units)
+    results = watched(world_size, num_units, reshard)
+    for phase, parts in (("forward", forward_parts(sharding)), ("backward", backward_parts(sharding))):
+        held = typical_peak(results, phase)
+        assert held == pytest.approx(sum(parts.values()), rel=0.01, abs=0.25 * MiB), phase
+
+
+@pytest.mark.parametrize(("num_units", "reshard"), [(8, True), (8, False), (1, True)])
+def test_the_fullest_moment_with_bf16_parameters(num_units, reshard):
+    sharding = Sharding(8 * 1024**2, num_units, 4, reshard, 8 // num_units, "bf16", "fp32")
+    results = launch(programs.watched_step, 4, num_units, reshard, ("bf16", "fp32")).results
+    assert typical_peak(results) == pytest.approx(passing_bytes(sharding), rel=0.01, abs=0.25 * MiB)
+
+
+def test_moments_are_in_the_order_of_a_step():
+    moments = watched(2, 8, True)[0]
+    assert [(m.phase, m.block) for m in moments] == [*(("forward", block) for block in range(8)),
+                                                     *(("backward", block) for block in reversed(range(8)))]
+    held = [m.peak_bytes / (4 * MiB) for m in moments]
+    assert held[:8] == pytest.approx([2] + [3] * 7, abs=0.1)
+    assert held[8:] == pytest.approx([*(4.5 + 0.5 * done for done in range(7)), 7], abs=0.1)
+
+
+def test_units_are_equally_large_or_refused():
+    with pytest.raises(ValueError, match="num_units is a divisor of the 4 blocks, not 3"):
+        shard(mlp(8, 4), 3)
+
+
+# ---- what it computes
+
+@pytest.mark.parametrize("options", [{"num_units": 4}, {"num_units": 2}, {"num_units": 1},
+                                     {"num_units": 4, "reshard_after_forward": False}])
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_twenty_steps_of_adam_are_those_of_one_process(world_size, options):
+    _, alone = programs.trained(0, 1, 0)
+    for _, weights in launch(programs.trained, world_size, **options).results:
+        assert (weights - alone).abs().max() < 1e-6
+
+
+def test_an_optimizer_that_is_built_first_trains_nothing():
+    for start, end in launch(programs.trained, 2, 4, early=True).results:
+        assert torch.equal(start, end)
+
+
+@pytest.mark.parametrize("dtypes", BF16)
+def test_shards_stay_fp32_under_every_policy(dtypes):
+    assert launch(programs.dtypes_kept, 2, *dtypes).results == [(torch.bfloat16, {torch.float32})] * 2
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_clipping_is_by_the_norm_of_the_whole_gradient(world_size):
+    expected, _, gradients = programs.clipped(0, 1)
+    results = launch(programs.clipped, world_size).results
+    for norm, own, clipped in results:
+        assert norm == pytest.approx(expected, rel=1e-5)
+        assert own < 0.9 * expected
+        assert torch.allclose(clipped, gradients, atol=1e-7)
+    assert len({own for _, own, _ in results}) == world_size
+    assert sum(own**2 for _, own, _ in results) == pytest.approx(expected**2, rel=1e-5)
+
+
+# ---- how it fails
+
+def test_a_state_dict_by_rank_0_alone_hangs_and_by_all_ranks_is_rank_0s():
+    with pytest.raises(RankHung, match=r"(?s)rank 0 .*get_model_state_dict.*rank 1 waits in barrier"):
+        launch(programs.saved, 2, {0}, timeout_s=2)
+    whole = {f"{block}.0.weight": (64, 64) for block in range(4)}
+    assert launch(programs.saved, 2, {0, 1}).results == [whole, {}]
+
+
+def test_a_plain_state_dict_holds_the_ranks_own_shards():
+    assert launch(programs.plain_state_dict, 2).results == [[(32, 64)] * 4, None]
+
+
+def test_another_method_than_forward_finds_shards_unless_it_is_registered():
+    with pytest.raises(RankFailed, match=r"got mixed torch.Tensor and DTensor"):
+        launch(programs.another_method, 2, registered=False)
+    assert launch(programs.another_method, 2, registered=True).results == [True, True]
