@@ -16,7 +16,7 @@ MOST_RANKS = 6                  # boxes that stay readable
 
 
 @dataclass(frozen=True)
-class Frame:
+class RingFrame:
     """One moment: `held[rank][chunk]` is a sum of 10**r, `moving[rank]` the chunk that it is about to send."""
 
     step: int                   # number of the step that comes next, from 1; after the last one there is none
@@ -30,7 +30,7 @@ class Frame:
         return self.step <= self.num_steps // 2
 
 
-def ring_frames(world_size: int = 4) -> list[Frame]:
+def ring_frames(world_size: int = 4) -> list[RingFrame]:
     """2 (N-1) + 1 frames."""
     if type(world_size) is not int or not 2 <= world_size <= MOST_RANKS:
         raise BadValue(f"world_size is a whole number from 2 to {MOST_RANKS}, not {world_size!r}")
@@ -40,7 +40,7 @@ def ring_frames(world_size: int = 4) -> list[Frame]:
     for number in range(num_steps + 1):
         held = tuple(rank[number][0] for rank in seen)
         moving = tuple(rank[number][1] for rank in seen) if number < num_steps else ()
-        frames.append(Frame(number + 1, num_steps, held, moving))
+        frames.append(RingFrame(number + 1, num_steps, held, moving))
     return frames
 
 

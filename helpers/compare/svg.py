@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from html import escape
 
-from helpers.compare.step_colours import FACES, FURTHER
+from helpers.compare.step_colours import LATER_STAGE_HEIGHT, STEP_COLOURS
 from helpers.facts.schedules import parse
 from helpers.facts.schedules.schedule import Action
 from helpers.facts.schedules.text import short
@@ -36,9 +36,9 @@ def _boxes(span: Span, start: float, scale: float, first_stage: int, unit: str) 
     x, width, share = LEFT + scale * (span.start - start), scale * span.duration_s, 24 / len(parts)
     drawn = []
     for number, action in enumerate(parts):
-        height = share * (1 if action.stage == first_stage else FURTHER)
+        height = share * (1 if action.stage == first_stage else LATER_STAGE_HEIGHT)
         y = ROW * span.rank + 4 + share * number + (share - height) / 2
-        face, ink = FACES[action.kind]
+        face, ink = STEP_COLOURS[action.kind]
         words = f"{_in_words(action)}, from {span.start - start:.4g} to {span.end - start:.4g} {unit}".strip()
         label = short(action)
         drawn.append(

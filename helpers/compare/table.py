@@ -55,7 +55,7 @@ def predicted_vs_measured(rows: dict[str, tuple[float, float]], *, guess: float 
     shown = []
     for name, (predicted, measured) in rows.items():
         ratio = f"{measured / predicted:.2f}" if predicted else "-"
-        shown.append((name, number(predicted / scale), number(measured / scale), ratio))
+        shown.append((name, four_digits(predicted / scale), four_digits(measured / scale), ratio))
     if guess is not None and rows:
         notes = (_about(guess, *(value / scale for value in next(iter(rows.values()))), unit), *notes)
     in_unit = f", {unit}" if unit else ""
@@ -66,7 +66,7 @@ def _about(guess: float, predicted: float, measured: float, unit: str) -> str:
     """One sentence on a guess, in the unit of the other two."""
     if type(guess) not in (int, float) or not 0 <= guess < math.inf:
         raise BadValue(f"guess is a number of {unit or 'units'}, or None, not {guess!r}")
-    told = f"You guessed {number(guess)} {unit}".rstrip()
+    told = f"You guessed {four_digits(guess)} {unit}".rstrip()
     if math.isclose(guess, measured, rel_tol=0.02):
         return f"{told} for the first row, and you were right."
     if math.isclose(guess, predicted, rel_tol=0.02):
@@ -74,9 +74,9 @@ def _about(guess: float, predicted: float, measured: float, unit: str) -> str:
     if unit in UNITS and UNITS[unit] > 1 and math.isclose(guess, measured * UNITS[unit], rel_tol=0.02):
         return f"{told} for the first row: right in bytes, but {unit} are asked for."
     if measured and 0.95 <= guess / measured < 1.05:
-        return f"{told} for the first row; it is {number(measured)} {unit}".rstrip() + ", so you were near."
+        return f"{told} for the first row; it is {four_digits(measured)} {unit}".rstrip() + ", so you were near."
     if not guess or not measured:
-        return f"{told} for the first row; it is {number(measured)} {unit}".rstrip() + "."
+        return f"{told} for the first row; it is {four_digits(measured)} {unit}".rstrip() + "."
     return f"{told} for the first row, {guess / measured:,.2g} times the measurement."
 
 
@@ -90,8 +90,8 @@ def state_table(ledgers: dict[str, dict[str, float]], *, unit: str = "GB", limit
         total = sum(ledger.values())
         fits = () if limit_bytes is None else ("yes" if total < limit_bytes else "no",)
         values = [*(ledger.get(term, 0) for term in terms), total]
-        rows.append((name, *(number(value / UNITS[unit]) for value in values), *fits))
-    fits = () if limit_bytes is None else (f"below {number(limit_bytes / UNITS[unit])} {unit}",)
+        rows.append((name, *(four_digits(value / UNITS[unit]) for value in values), *fits))
+    fits = () if limit_bytes is None else (f"below {four_digits(limit_bytes / UNITS[unit])} {unit}",)
     return Table((f"{unit} a rank", *(t.replace("_", " ") for t in terms), "sum", *fits), tuple(rows))
 
 
@@ -102,7 +102,7 @@ def savings_table(ranks: tuple[int, ...], recipe: Recipe = MIXED) -> Table:
     return Table(("ranks", "ZeRO-1", "ZeRO-2", "ZeRO-3"), rows)
 
 
-def number(value: float) -> str:
+def four_digits(value: float) -> str:
     """Four significant digits, and the whole part whole below a million million: 1,120 and 23.11 and 0.05."""
     if value == 0:
         return "0"

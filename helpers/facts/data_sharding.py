@@ -15,7 +15,7 @@ Draws = list[list[list[int]]]           # of one rank: the samples of each step 
 
 
 @dataclass(frozen=True)
-class Finding:
+class DrawFault:
     kind: str                   # "same batches", "not split", "overlap", "missing", "uneven steps", "same order", ...
     words: str
     harmless: bool = False      # worth knowing, but no reason not to train
@@ -65,7 +65,7 @@ class Epoch:
         return sum(len(set(batch)) / len(batch) for batch in batches) / len(batches) if batches else 1.0
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[DrawFault]:
         return [found for look in (self._uneven_steps, self._repeated, self._missing, self._uneven_batches)
                 if (found := look()) is not None]
 
@@ -81,15 +81,15 @@ class Epoch:
     def _global_batch(self, step: int) -> list[int]:
         return [index for rank in self.draws for index in (rank[step] if step < len(rank) else [])]
 
-    def _uneven_steps(self) -> Finding | None:
+    def _uneven_steps(self) -> DrawFault | None:
         if len(set(self.steps)) == 1:
             return None
         cure = "Give all ranks one batch size" if len({one.total() for one in self._own}) == 1 else \
             "Pad or drop_last in the sampler, or train inside torch's Join"
-        return Finding("uneven steps", f"ranks have {', '.join(map(str, self.steps))} steps, so some will wait for the "
+        return DrawFault("uneven steps", f"ranks have {', '.join(map(str, self.steps))} steps, so some will wait for "
                        f"others for ever. {cure}")
 
-    def _repeated(self) -> Finding | None:
+    def _repeated(self) -> DrawFault | None:
         """Samples that several ranks, or one rank several times, draw in an epoch."""
         own, missing = self._own, f"{count(self.num_missing, 'sample is', 'samples are')} never drawn"
         lost = f", and {missing}" if self.num_missing > self.may_leave_out else ""
@@ -97,42 +97,42 @@ class Epoch:
         if not self.num_repeats:
             return None
         if self.num_repeats < len(own) and not self.num_missing and len({one.total() for one in own}) == 1:
-            return Finding("padding", f"{self.num_repeats} of {self.num_draws} draws repeat a sample, so that all "
+            return DrawFault("padding", f"{self.num_repeats} of {self.num_draws} draws repeat a sample, so that all "
                            "ranks have equally many. In an evaluation, count each sample once", harmless=True)
         if len(own) > 1 and all(rank == self.draws[0] for rank in self.draws):
             cure = "Is every rank told that it is rank 0?" if lost else "Use a DistributedSampler, or split the stream"
-            return Finding("same batches", "all ranks draw the same samples in every step, so a global batch has no "
+            return DrawFault("same batches", "all ranks draw the same samples in every step, so a global batch has no "
                            f"more of them than one rank's{lost}. {cure}")
         if len(times) == 1 and times != {1}:
-            return Finding("read again", f"every rank draws each of its samples {times.pop()} times{lost}. Does each "
+            return DrawFault("read again", f"every rank draws each of its samples {times.pop()} times{lost}. Does each "
                            "worker read the whole stream?")
         if times != {1}:
-            return Finding("with replacement", "ranks draw a sample several times themselves, as sampling with "
+            return DrawFault("with replacement", "ranks draw a sample several times themselves, as sampling with "
                            f"replacement does, and {missing}", harmless=True)
         if len(own) > 1 and all(one.keys() == own[0].keys() for one in own):
-            return Finding("not split", f"every rank draws the same {len(own[0])} samples, each in an order of its "
+            return DrawFault("not split", f"every rank draws the same {len(own[0])} samples, each in an order of its "
                            f"own, so an epoch is as many times longer as there are ranks{lost}. Use a "
                            "DistributedSampler")
-        return Finding("overlap", f"{count(self.num_repeats, 'draw repeats', 'draws repeat')} a sample, and {missing}. "
-                       "All ranks must shuffle, and split, with the same seed")
+        return DrawFault("overlap", f"{count(self.num_repeats, 'draw repeats', 'draws repeat')} a sample, and "
+                         f"{missing}. All ranks must shuffle, and split, with the same seed")
 
-    def _missing(self) -> Finding | None:
+    def _missing(self) -> DrawFault | None:
         if not self.num_missing or self.num_repeats:
             return None
         if self.num_missing <= self.may_leave_out:
-            return Finding("left out", f"drop_last leaves {count(self.num_missing, 'sample')} out of this epoch",
+            return DrawFault("left out", f"drop_last leaves {count(self.num_missing, 'sample')} out of this epoch",
                            harmless=True)
-        return Finding("missing", f"{self.num_missing} of {count(self.num_samples, 'sample is', 'samples are')} never "
-                       "drawn. Is the data split twice, or for more ranks than there are?")
+        return DrawFault("missing", f"{self.num_missing} of {count(self.num_samples, 'sample is', 'samples are')} "
+                         "never drawn. Is the data split twice, or for more ranks than there are?")
 
-    def _uneven_batches(self) -> Finding | None:
+    def _uneven_batches(self) -> DrawFault | None:
         sizes = self.items or [[len(step) for step in rank] for rank in self.draws]
         for step in range(min(self.steps, default=0)):
             counts = [rank[step] for rank in sizes]
             if len(set(counts)) > 1:
-                return Finding("uneven batches", f"in step {step} ranks have {', '.join(map(str, counts))} "
+                return DrawFault("uneven batches", f"in step {step} ranks have {', '.join(map(str, counts))} "
                                f"{'items' if self.items else 'samples'}, so the mean of their means is not the mean. "
-                               "Weight the loss, as helpers.run.data.global_mean does")
+                               "Weight the loss, as helpers.run.data_sharding.global_mean does")
         return None
 
 
@@ -161,12 +161,12 @@ class Sampling:
     unique_share = property(lambda self: self.epochs[0].unique_share)
 
     @property
-    def faults(self) -> list[Finding]:
+    def faults(self) -> list[DrawFault]:
         """What makes training wrong, without any error; the worst first."""
         return [finding for finding in self.findings if not finding.harmless]
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[DrawFault]:
         """Those of the first epoch, those of the order, and what is worse in a later epoch."""
         first, *later = [epoch.findings for epoch in self.epochs]
         found = [f for f in first if f.kind != "uneven batches"] + self._order()
@@ -176,16 +176,16 @@ class Sampling:
                       if not f.harmless and f.kind not in {known.kind for known in found}]
         return found
 
-    def _order(self) -> list[Finding]:
+    def _order(self) -> list[DrawFault]:
         if any(len(rank) < 2 or rank[0] != rank[1] for rank in self.draws) or not self.num_draws:
             return []
         flat = [[index for step in rank[0] for index in step] for rank in self.draws]
         dealt = [index for turn in zip(*flat, strict=False) for index in turn]          # one to each rank in turn
         unpadded = dealt[:len(dealt) - self.num_repeats]
         if all(one == sorted(one) for one in flat) or unpadded == sorted(unpadded):
-            return [Finding("not shuffled", "every epoch goes through the samples in their own order", harmless=True)]
-        return [Finding("same order", "epoch 1 repeats the order of epoch 0. The seed must change with the epoch: for "
-                        "a DistributedSampler, call set_epoch(epoch)")]
+            return [DrawFault("not shuffled", "every epoch goes through the samples in their own order", harmless=True)]
+        return [DrawFault("same order", "epoch 1 repeats the order of epoch 0. The seed must change with the epoch: "
+                          "for a DistributedSampler, call set_epoch(epoch)")]
 
     def __repr__(self) -> str:
         steps = " or ".join(map(str, sorted(set(self.steps))))

@@ -11,7 +11,7 @@ from helpers.facts.units import GiB
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSpec:
     """A model by what its memory depends on."""
 
     name: str
@@ -21,7 +21,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Transformer:
+class TransformerSpec:
     """A GPT by what its activations depend on; its MLP is 4 hidden wide."""
 
     name: str
@@ -33,7 +33,7 @@ class Transformer:
 
 
 @dataclass(frozen=True)
-class Card:
+class CardSpec:
     """An accelerator's memory, as its maker states it."""
 
     name: str
@@ -47,45 +47,45 @@ def _llama_block(hidden: int, ffn: int, heads: int, kv_heads: int) -> int:
 
 
 MODELS = (
-    Model("GPT-2 1.5B", 1.5e9, 0, "ZeRO, arXiv:1910.02054, section 3.1"),
-    Model("Llama 2 7B", 6_738_415_616, _llama_block(4096, 11008, 32, 32),
+    ModelSpec("GPT-2 1.5B", 1.5e9, 0, "ZeRO, arXiv:1910.02054, section 3.1"),
+    ModelSpec("Llama 2 7B", 6_738_415_616, _llama_block(4096, 11008, 32, 32),
           "Llama 2, arXiv:2307.09288; count and shape: its config.json (32 layers, hidden 4096)"),
-    Model("ZeRO 7.5B", 7.5e9, 0, "ZeRO, arXiv:1910.02054, figure 1"),
-    Model("Llama 3.1 8B", 8_030_261_248, _llama_block(4096, 14336, 32, 8),
+    ModelSpec("ZeRO 7.5B", 7.5e9, 0, "ZeRO, arXiv:1910.02054, figure 1"),
+    ModelSpec("Llama 3.1 8B", 8_030_261_248, _llama_block(4096, 14336, 32, 8),
           "Llama 3, arXiv:2407.21783, table 3: 32 layers, hidden 4096"),
-    Model("70B", 70e9, 0, "this course's example"),
-    Model("Llama 3.1 70B", 70_553_706_496, _llama_block(8192, 28672, 64, 8),
+    ModelSpec("70B", 70e9, 0, "this course's example"),
+    ModelSpec("Llama 3.1 70B", 70_553_706_496, _llama_block(8192, 28672, 64, 8),
           "Llama 3, arXiv:2407.21783, table 3: 80 layers, hidden 8192"),
-    Model("BLOOM 176B", 176_247_271_424, 0, "BigScience, tr11-176B-ml README"),
-    Model("Llama 3.1 405B", 405e9, _llama_block(16384, 53248, 128, 8),
+    ModelSpec("BLOOM 176B", 176_247_271_424, 0, "BigScience, tr11-176B-ml README"),
+    ModelSpec("Llama 3.1 405B", 405e9, _llama_block(16384, 53248, 128, 8),
           "Llama 3, arXiv:2407.21783, table 3: 126 layers, hidden 16384"),
 )
 
 _MEGATRON, _KORTHIKANTI = "Narayanan et al., arXiv:2104.04473, table 1", "Korthikanti et al., arXiv:2205.05198, table 3"
 TRANSFORMERS = (
-    Transformer("GPT 1.7B", 24, 2304, 24, 51200, _MEGATRON),
-    Transformer("GPT 7.5B", 36, 4096, 32, 51200, _MEGATRON),
-    Transformer("GPT 22B", 48, 6144, 64, 51200, _KORTHIKANTI),
-    Transformer("GPT-3 175B", 96, 12288, 96, 51200, _KORTHIKANTI),
-    Transformer("MT-NLG 530B", 105, 20480, 128, 51200, _KORTHIKANTI),
+    TransformerSpec("GPT 1.7B", 24, 2304, 24, 51200, _MEGATRON),
+    TransformerSpec("GPT 7.5B", 36, 4096, 32, 51200, _MEGATRON),
+    TransformerSpec("GPT 22B", 48, 6144, 64, 51200, _KORTHIKANTI),
+    TransformerSpec("GPT-3 175B", 96, 12288, 96, 51200, _KORTHIKANTI),
+    TransformerSpec("MT-NLG 530B", 105, 20480, 128, 51200, _KORTHIKANTI),
 )
 
 CARDS = (
-    Card("24 GB, GeForce RTX 4090", 24 * GiB, "NVIDIA, GeForce RTX 4090 specifications"),
-    Card("40 GB, A100", 40 * GiB, "NVIDIA, A100 datasheet"),
-    Card("80 GB, H100", 80 * GiB, "NVIDIA, H100 datasheet"),
+    CardSpec("24 GB, GeForce RTX 4090", 24 * GiB, "NVIDIA, GeForce RTX 4090 specifications"),
+    CardSpec("40 GB, A100", 40 * GiB, "NVIDIA, A100 datasheet"),
+    CardSpec("80 GB, H100", 80 * GiB, "NVIDIA, H100 datasheet"),
 )
 
 
-def model(name: str) -> Model:
+def model(name: str) -> ModelSpec:
     return _find(MODELS, "model", name)
 
 
-def transformer(name: str) -> Transformer:
+def transformer(name: str) -> TransformerSpec:
     return _find(TRANSFORMERS, "transformer", name)
 
 
-def card(name: str) -> Card:
+def card(name: str) -> CardSpec:
     return _find(CARDS, "card", name)
 
 

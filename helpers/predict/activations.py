@@ -29,7 +29,7 @@ ATTENTIONS, COUNTS, RECOMPUTES = ("stored", "flash"), ("paper", "torch"), ("none
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockShape:
     """A transformer block and the microbatch that it sees."""
 
     seq: int
@@ -43,12 +43,12 @@ class Block:
 
     def __post_init__(self):
         _check_counts(**{name: getattr(self, name) for name in ("seq", "batch", "hidden", "heads", "element_bytes")})
-        check_choice("attention", self.attention, ATTENTIONS)
-        check_choice("counted", self.counted, COUNTS)
+        check_name("attention", self.attention, ATTENTIONS)
+        check_name("counted", self.counted, COUNTS)
 
 
 @dataclass(frozen=True)
-class Part:
+class SavedPart:
     """One tensor that is kept, or several alike; its shape in letters, "assb" is [a, s, s, b]."""
 
     name: str
@@ -63,7 +63,7 @@ class Part:
     def grows_with_seq_squared(self) -> bool:
         return self.shape.count("s") == 2
 
-    def num_bytes(self, block: Block, vocab: int = 0) -> int:
+    def num_bytes(self, block: BlockShape, vocab: int = 0) -> int:
         """On one rank alone, when nothing is recomputed."""
         has = {block.attention, "dropout" if block.dropout else ""}
         sizes = {"a": block.heads, "s": block.seq, "b": block.batch, "h": block.hidden, "v": vocab}
@@ -73,40 +73,40 @@ class Part:
 
 
 PARTS = (
-    Part("attention norm's input", 1, "sbh", "element", dropped_by=""),         # the input of the block
-    Part("attention norm's statistics", 2, "sb", "statistic"),                  # mean and reciprocal deviation
-    Part("qkv's input", 1, "sbh", "element"),
-    Part("q and k", 2, "sbh", "element", "tensor"),
-    Part("softmax", 1, "assb", "element", "tensor", "selective", ("stored",)),
-    Part("softmax dropout's mask", 1, "assb", "mask", "tensor", "selective", ("stored", "dropout")),
-    Part("dropped softmax", 1, "assb", "element", "tensor", "selective", ("stored", "dropout")),
-    Part("logsumexp of scores", 1, "asb", "logsumexp", "tensor", "selective", ("flash",)),
-    Part("v", 1, "sbh", "element", "tensor"),
-    Part("projection's input", 1, "sbh", "element", "tensor"),
-    Part("attention dropout's mask", 1, "sbh", "mask", needs=("dropout",)),
-    Part("MLP norm's input", 1, "sbh", "element"),
-    Part("MLP norm's statistics", 2, "sb", "statistic"),
-    Part("first linear's input", 1, "sbh", "element"),
-    Part("GELU's input", 4, "sbh", "element", "tensor"),
-    Part("second linear's input", 4, "sbh", "element", "tensor"),
-    Part("MLP dropout's mask", 1, "sbh", "mask", needs=("dropout",)),
+    SavedPart("attention norm's input", 1, "sbh", "element", dropped_by=""),         # the input of the block
+    SavedPart("attention norm's statistics", 2, "sb", "statistic"),                  # mean and reciprocal deviation
+    SavedPart("qkv's input", 1, "sbh", "element"),
+    SavedPart("q and k", 2, "sbh", "element", "tensor"),
+    SavedPart("softmax", 1, "assb", "element", "tensor", "selective", ("stored",)),
+    SavedPart("softmax dropout's mask", 1, "assb", "mask", "tensor", "selective", ("stored", "dropout")),
+    SavedPart("dropped softmax", 1, "assb", "element", "tensor", "selective", ("stored", "dropout")),
+    SavedPart("logsumexp of scores", 1, "asb", "logsumexp", "tensor", "selective", ("flash",)),
+    SavedPart("v", 1, "sbh", "element", "tensor"),
+    SavedPart("projection's input", 1, "sbh", "element", "tensor"),
+    SavedPart("attention dropout's mask", 1, "sbh", "mask", needs=("dropout",)),
+    SavedPart("MLP norm's input", 1, "sbh", "element"),
+    SavedPart("MLP norm's statistics", 2, "sb", "statistic"),
+    SavedPart("first linear's input", 1, "sbh", "element"),
+    SavedPart("GELU's input", 4, "sbh", "element", "tensor"),
+    SavedPart("second linear's input", 4, "sbh", "element", "tensor"),
+    SavedPart("MLP dropout's mask", 1, "sbh", "mask", needs=("dropout",)),
 )
-BEFORE_BLOCKS = (Part("embedding dropout's mask", 1, "sbh", "mask", dropped_by="", needs=("dropout",)),)
+BEFORE_BLOCKS = (SavedPart("embedding dropout's mask", 1, "sbh", "mask", dropped_by="", needs=("dropout",)),)
 AFTER_BLOCKS = (
-    Part("last norm's input", 1, "sbh", "element", dropped_by=""),
-    Part("last norm's statistics", 2, "sb", "statistic", dropped_by=""),
-    Part("output layer's input", 1, "sbh", "element", dropped_by=""),
-    Part("logits", 1, "sbv", "logit", "tensor", dropped_by=""),
+    SavedPart("last norm's input", 1, "sbh", "element", dropped_by=""),
+    SavedPart("last norm's statistics", 2, "sb", "statistic", dropped_by=""),
+    SavedPart("output layer's input", 1, "sbh", "element", dropped_by=""),
+    SavedPart("logits", 1, "sbv", "logit", "tensor", dropped_by=""),
 )
 
 
-def block_parts(block: Block, tensor_parallel: int = 1, sequence_parallel: bool = False,
+def block_parts(block: BlockShape, tensor_parallel: int = 1, sequence_parallel: bool = False,
                 recompute: str = "none") -> dict[str, float]:
     """Bytes of each tensor that one rank keeps for a block."""
     return _on_a_rank(PARTS, block, 0, tensor_parallel, sequence_parallel, recompute)
 
 
-def block_bytes(block: Block, tensor_parallel: int = 1, sequence_parallel: bool = False,
+def block_bytes(block: BlockShape, tensor_parallel: int = 1, sequence_parallel: bool = False,
                 recompute: str = "none") -> float:
     """Bytes that one rank keeps for a block: the rows of the paper's table 2.
 
@@ -127,7 +127,7 @@ def blocks_in_flight(layers: int, pipeline: int = 1, interleave: int = 1) -> flo
     return layers * (1 + (pipeline - 1) / (pipeline * interleave)) if interleave > 1 else layers
 
 
-def stage_parts(block: Block, layers: int, vocab: int = 0, pipeline: int = 1, interleave: int = 1,
+def pipeline_stage_parts(block: BlockShape, layers: int, vocab: int = 0, pipeline: int = 1, interleave: int = 1,
                 tensor_parallel: int = 1, sequence_parallel: bool = False, recompute: str = "none") -> dict[str, float]:
     """Bytes that a rank of the first stage keeps: all blocks together, then what lies outside of them.
 
@@ -141,9 +141,9 @@ def stage_parts(block: Block, layers: int, vocab: int = 0, pipeline: int = 1, in
     return {"blocks": num_blocks * block_bytes(block, tensor_parallel, sequence_parallel, recompute), **outside}
 
 
-def stage_bytes(block: Block, layers: int, vocab: int = 0, **how) -> float:
+def pipeline_stage_bytes(block: BlockShape, layers: int, vocab: int = 0, **how) -> float:
     """The sum of `stage_parts`, whose other arguments are `how`."""
-    return sum(stage_parts(block, layers, vocab, **how).values())
+    return sum(pipeline_stage_parts(block, layers, vocab, **how).values())
 
 
 def checkpointed_bytes(num_checkpoints: float, layers: int, input_bytes: float, layer_bytes: float) -> float:
@@ -156,21 +156,21 @@ def best_num_checkpoints(layers: int, input_bytes: float, layer_bytes: float) ->
     return math.sqrt(layers * layer_bytes / input_bytes)
 
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+def check_name(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise BadValue(f"{name} is one of {', '.join(choices)}, not {value!r}")
 
 
-def _on_a_rank(parts: tuple[Part, ...], block: Block, vocab: int, tensor_parallel: int, sequence_parallel: bool,
-               recompute: str) -> dict[str, float]:
+def _on_a_rank(parts: tuple[SavedPart, ...], block: BlockShape, vocab: int, tensor_parallel: int,
+               sequence_parallel: bool, recompute: str) -> dict[str, float]:
     _check_counts(tensor_parallel=tensor_parallel)
-    check_choice("recompute", recompute, RECOMPUTES)
+    check_name("recompute", recompute, RECOMPUTES)
     dropped = RECOMPUTES[1:RECOMPUTES.index(recompute) + 1]
     return {part.name: num_bytes / (tensor_parallel if part.divided == "tensor" or sequence_parallel else 1)
             for part in parts if part.dropped_by not in dropped and (num_bytes := part.num_bytes(block, vocab))}
 
 
-def _entry_bytes(block: Block) -> dict[str, int]:
+def _entry_bytes(block: BlockShape) -> dict[str, int]:
     element, real = block.element_bytes, block.counted == "torch"
     return {"element": element, "mask": element if real else 1, "statistic": element if real else 0,
             "logsumexp": 4 if real else 0, "logit": 4}

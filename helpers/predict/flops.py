@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from helpers.facts.errors import BadValue
-from helpers.predict.activations import ATTENTIONS, RECOMPUTES, check_choice
+from helpers.predict.activations import ATTENTIONS, RECOMPUTES, check_name
 
 SECONDS_A_DAY = 24 * 60 * 60
 
@@ -48,7 +48,7 @@ class Shape:
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise BadValue(f"{name} is a whole number from {least}, not {value!r}")
-        check_choice("attention", self.attention, ATTENTIONS)
+        check_name("attention", self.attention, ATTENTIONS)
 
 
 def params_by_part(shape: Shape) -> dict[str, int]:
@@ -82,7 +82,7 @@ def model_flops(shape: Shape, batch: int) -> int:
 
 def recomputed_flops(shape: Shape, batch: int, recompute: str = "none") -> int:
     """FLOPs of a step that are run a second time."""
-    check_choice("recompute", recompute, RECOMPUTES)
+    check_name("recompute", recompute, RECOMPUTES)
     forward = forward_flops(shape, batch)
     in_the_kernel = forward["attention core"] // 2 if shape.attention == "flash" else 0
     again = {"none": 0, "selective": forward["attention core"], "full": forward["linears"] + forward["attention core"]}
@@ -130,7 +130,7 @@ def training_days(shape: Shape, batch: int, tokens: float, num_devices: int, flo
 
 def days_by_rule(params: float, tokens: float, num_devices: int, flop_per_s: float, recompute: str = "full") -> float:
     """The rule 8 T P / (n X): 2 FLOPs a parameter and token forward, 4 backward, and 2 more recomputed in full."""
-    check_choice("recompute", recompute, ("none", "full"))
+    check_name("recompute", recompute, ("none", "full"))
     return utilization((8 if recompute == "full" else 6) * tokens * params, SECONDS_A_DAY, num_devices, flop_per_s)
 
 

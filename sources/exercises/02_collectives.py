@@ -264,7 +264,7 @@ choose(1e3, 8, 5e-6, 1 / 25e9), choose(1e9, 8, 5e-6, 1 / 25e9)
 # %% nbgrader={"grade": true, "grade_id": "choose-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.collectives import choosing
 
-points = choosing.check_choice(choose)
+points = choosing.check_algorithm_choice(choose)
 ### BEGIN HIDDEN TESTS
 points += choosing.check_choice_unseen(choose)
 ### END HIDDEN TESTS
@@ -329,9 +329,9 @@ run.results, f"{run.time_s:g} messages"
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.collectives import building
 
-points = building.check_mended(mended)
+points = building.check_mended_all_reduce(mended)
 ### BEGIN HIDDEN TESTS
-points += building.check_mended_unseen(mended)
+points += building.check_mended_all_reduce_unseen(mended)
 ### END HIDDEN TESTS
 points
 

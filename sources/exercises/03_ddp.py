@@ -217,7 +217,7 @@ measured = launch(one_step, 3).results
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.ddp import rates
 
-rates.check_step(predicted_bytes, predicted_all_reduces, measured)
+rates.check_ddp_step(predicted_bytes, predicted_all_reduces, measured)
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}

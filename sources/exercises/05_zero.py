@@ -200,7 +200,7 @@ measured = launch(measure, 4).results
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.zero import step_numbers
 
-step_numbers.check_step(predicted_state, predicted_sent, measured)
+step_numbers.check_zero_step(predicted_state, predicted_sent, measured)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>In fp32 there is no master copy. Which of the four terms are whole under stage 2?</details>

@@ -75,9 +75,9 @@ launch(tried, 2).results      # the mean of (1, 2) and (3, 4) in both rows: rank
 # %% nbgrader={"grade": true, "grade_id": "lend-check", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.fsdp import layer_at_a_time
 
-points = layer_at_a_time.check_lending(step)
+points = layer_at_a_time.check_layer_at_a_time(step)
 ### BEGIN HIDDEN TESTS
-points += layer_at_a_time.check_lending_unseen(step)
+points += layer_at_a_time.check_layer_at_a_time_unseen(step)
 ### END HIDDEN TESTS
 points
 
@@ -122,7 +122,7 @@ measured = {"freed": launch(one_step, 4, True).results, "kept": launch(one_step,
 # %% nbgrader={"grade": true, "grade_id": "bytes-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.fsdp import step_numbers
 
-step_numbers.check_fsdp(predicted_bytes, predicted_gathers, measured)
+step_numbers.check_fsdp_step(predicted_bytes, predicted_gathers, measured)
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bytes-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}

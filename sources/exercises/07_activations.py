@@ -81,9 +81,9 @@ kept.num_bytes, kept_bytes(seq=16, batch=3, hidden=32, heads=4, inner=96, elemen
 # %% nbgrader={"grade": true, "grade_id": "kept-check", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.activations import saved_bytes
 
-points = saved_bytes.check_kept(kept_bytes, GatedBlock)
+points = saved_bytes.check_saved_bytes(kept_bytes, GatedBlock)
 ### BEGIN HIDDEN TESTS
-points += saved_bytes.check_kept_unseen(kept_bytes, GatedBlock)
+points += saved_bytes.check_saved_bytes_unseen(kept_bytes, GatedBlock)
 ### END HIDDEN TESTS
 points
 

@@ -151,7 +151,7 @@ duration_s(simulate(attempt, {"F": 1, "B": 2}))
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.pipeline import mended_order
 
-mended_order.check_mended_whole(broken, mended)
+mended_order.check_mended_whole_order(broken, mended)
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mend-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}

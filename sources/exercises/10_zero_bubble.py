@@ -237,7 +237,7 @@ duration_s(simulate(attempt, {"F": 1, "I": 1, "W": 1}))
 # %% nbgrader={"grade": true, "grade_id": "mend-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
 from helpers.checks.pipeline import mended_order
 
-mended_order.check_mended(broken, mended)
+mended_order.check_mended_order(broken, mended)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mend-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Each fault is cured by one step that moves. Count on each line: up with F, down with W; nowhere more than 3.</details>

@@ -25,7 +25,7 @@ from helpers.compare.crossover import ALL_REDUCES, SIZES, curves, seconds
 from helpers.compare.plots import ring_strip, times
 from helpers.compare.ring_frames import ring_frames
 from helpers.compare.table import Table, predicted_vs_measured
-from helpers.compare.words.ddp import link_in_words
+from helpers.compare.words.collectives import link_in_words
 from helpers.facts.network import Link, Network, network
 from helpers.facts.units import GB, MB, in_unit
 from helpers.predict.collectives import algorithm_bandwidth, bus_bandwidth, bytes_sent, cost, crossover_bytes, fit_link

@@ -36,13 +36,13 @@ from helpers.facts.trace import duration_s, exposed_s
 from helpers.facts.units import GB, MiB
 from helpers.predict.collectives import bytes_sent
 from helpers.predict.ddp import backward_and_all_reduces
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.ddp import DDP, NaiveDDP
 from helpers.run.launch import launch, warm_up
 from helpers.run.measure.fingerprint import first_difference
 from helpers.run.measure.meters import memory, wire
 from helpers.run.measure.timeline import timeline
 from helpers.run.models import Padded, mlp, perceptron, regression
-from helpers.run.models.data import part_of_batch
 
 warm_up()
 

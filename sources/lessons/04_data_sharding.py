@@ -30,12 +30,11 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset
 from helpers.compare.plots import losses, who_draws
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.predict.data_sharding import drawn
-from helpers.run.data_sharding import check_sampling
+from helpers.run.data_sharding import check_sampling, global_mean
 from helpers.run.ddp import DDP
 from helpers.run.launch import launch, warm_up
 from helpers.run.measure.fingerprint import first_difference, same_randomness
 from helpers.run.models import Stream, perceptron, regression
-from helpers.run.models.data import global_mean
 
 warm_up()
 

@@ -33,13 +33,13 @@ from helpers.facts.units import KiB, MiB
 from helpers.predict.collectives import bytes_sent, step_elements_sent
 from helpers.predict.memory import recipe, state_bytes
 from helpers.run.collectives import Chunks, GlooMesh, ring_all_gather, ring_reduce_scatter
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.ddp import DDP
 from helpers.run.launch import launch, warm_up
 from helpers.run.measure.fingerprint import first_difference
 from helpers.run.measure.meters import memory, wire
-from helpers.run.measure.state import bytes_by_term, held, of_optimizer
+from helpers.run.measure.state import bytes_by_term, of_optimizer, state_tensors
 from helpers.run.models import mlp, perceptron, regression
-from helpers.run.models.data import part_of_batch
 from helpers.run.zero import Zero1, Zero2, Zero3, watched_step
 
 warm_up()
@@ -63,7 +63,7 @@ def with_ddp(rank, world_size):
         adam.zero_grad()
         mse_loss(ddp(inputs[part]), targets[part]).backward()
         adam.step()
-    return bytes_by_term(held(ddp, adam)), first_difference(ddp, adam)
+    return bytes_by_term(state_tensors(ddp, adam)), first_difference(ddp, adam)
 
 
 launch(with_ddp, 4).results[0]

@@ -32,12 +32,12 @@ from helpers.compare.plots import memory_bars, step_curves
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.facts.units import MB, MiB
 from helpers.predict.fsdp import Sharding, num_collectives, passing_bytes, peak_parts, step_bytes_sent
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.fsdp import shard, typical_peak, watch_steps
 from helpers.run.launch import launch, warm_up
 from helpers.run.measure.memory_limit import limit_memory
 from helpers.run.measure.meters import wire
 from helpers.run.models import mlp, regression
-from helpers.run.models.data import part_of_batch
 
 warm_up()
 

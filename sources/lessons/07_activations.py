@@ -28,18 +28,18 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from helpers.compare.plots import growth, memory_bars, part_bars, residency_plot
 from helpers.compare.table import Table, predicted_vs_measured
 from helpers.compare.widgets.activations import recomputations
-from helpers.compare.words.activations import Job, job_in_words
+from helpers.compare.words.activations import TrainingJob, job_in_words
 from helpers.facts import specs
 from helpers.facts.units import GiB, MiB
 from helpers.predict import activations as predicted
-from helpers.predict.activations import RECOMPUTES, block_bytes, stage_bytes
+from helpers.predict.activations import RECOMPUTES, block_bytes, pipeline_stage_bytes
 from helpers.predict.flops import Shape, hardware_flops
 from helpers.predict.memory import recipe, state_bytes
 from helpers.run.launch import launch, warm_up
 from helpers.run.measure.memory_limit import limit_memory
 from helpers.run.measure.residency import holds, residency
 from helpers.run.measure.saved_tensors import counted_flops, saved
-from helpers.run.measure.state import bytes_by_term, held
+from helpers.run.measure.state import bytes_by_term, state_tensors
 from helpers.run.models import GPT, Block
 from helpers.run.zero import Zero1, Zero2, Zero3
 
@@ -113,7 +113,7 @@ launch(train, 4, batch=16)
 # As a picture, for a block of GPT-3 and one sequence of 2,048 tokens:
 
 # %%
-axes = part_bars(predicted.Block(seq=2048, batch=1, hidden=12288, heads=96))
+axes = part_bars(predicted.BlockShape(seq=2048, batch=1, hidden=12288, heads=96))
 
 # %% [markdown]
 # The picture in words: fourteen bars.
@@ -156,7 +156,7 @@ Table(("kept while this runs", "shape", "MiB", "over sbh"), tuple(
 
 # %%
 def formula(seq=s, batch=b, counted="torch", element_bytes=2, **how):
-    return block_bytes(predicted.Block(seq, batch, h, a, element_bytes, counted=counted, **how))
+    return block_bytes(predicted.BlockShape(seq, batch, h, a, element_bytes, counted=counted, **how))
 
 
 half, dropped = kept_by(torch.bfloat16), kept_by(torch.bfloat16, dropout=0.1)
@@ -328,7 +328,7 @@ def recompute(rank, world_size, how, early_stop=None):
     adam.zero_grad()
     for p in gpt.parameters():
         p.register_post_accumulate_grad_hook(lambda p: holds("gradient", p.grad))
-    with residency(held(gpt, adam)) as alive:
+    with residency(state_tensors(gpt, adam)) as alive:
         gpt.loss(numbers).backward()
         adam.step()
     return {"alive": alive, "kept": kept.num_bytes, "flops": done.num_flops, "gradient": gradient}
@@ -361,12 +361,12 @@ predicted_vs_measured({f"more FLOPs, {how}": (
 
 # %%
 axes = residency_plot({how: runs[how]["alive"] for how in RECOMPUTES})
-block = predicted.Block(s, 4, h, a, 4, dropout=False, counted="torch")
+block = predicted.BlockShape(s, 4, h, a, 4, dropout=False, counted="torch")
 scores = 4 * a * s**2 * 4                                                   # of one block: b = 4, fp32
 back = {"none": 0, "selective": scores, "full": block_bytes(block)}         # of the block that is run again
 rows = {}
 for how in RECOMPUTES:
-    kept = stage_bytes(block, 8, 256, recompute=how)
+    kept = pipeline_stage_bytes(block, 8, 256, recompute=how)
     rows[f"{how}: kept"] = kept / MiB, runs[how]["kept"] / MiB
     rows[f"{how}: peak besides the state"] = ((kept + back[how] + scores) / MiB,
                                               max(runs[how]["alive"].bytes["other"]) / MiB)
@@ -395,7 +395,7 @@ ways = {"one rank, sbh(34 + 5as/h)": {}, "tensor, sbh(10 + 24/t + 5as/ht)": {"te
         "tensor and sequence, selective, 34sbh/t": {"tensor_parallel": 8, "sequence_parallel": True,
                                                     "recompute": "selective"},
         "full, 2sbh": {"tensor_parallel": 8, "recompute": "full"}}
-gib = {name: block_bytes(predicted.Block(2048, 4, 6144, 64), **way) / GiB for name, way in ways.items()}
+gib = {name: block_bytes(predicted.BlockShape(2048, 4, 6144, 64), **way) / GiB for name, way in ways.items()}
 Table(("", "GiB a block", "of tensor parallelism alone"), tuple(
     (name, f"{size:.2f}", f"{size / gib['tensor, sbh(10 + 24/t + 5as/ht)']:.0%}") for name, size in gib.items()))
 
@@ -406,7 +406,7 @@ Table(("", "GiB a block", "of tensor parallelism alone"), tuple(
 # That model on 64 cards of 80 GiB, ZeRO-3, without tensor parallelism, 4 sequences a rank.
 
 # %%
-job = Job(specs.transformer("GPT 22B"), ranks=64, stage=3, batch=4, seq=2048)
+job = TrainingJob(specs.transformer("GPT 22B"), ranks=64, stage=3, batch=4, seq=2048)
 axes = memory_bars(recomputations(job), unit="GiB", limit_bytes=80 * GiB, limit_name="80 GiB")
 print(job_in_words(job, 80 * GiB))
 

@@ -48,14 +48,19 @@ def run(cells: list[Cell]) -> dict[str, Cell]:
     """Run all cells in one namespace; by name."""
     namespace = {"__name__": "__main__"}
     for cell in cells:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            try:
-                cell.value = _run(cell.code, namespace)
-            except Exception as error:
-                cell.error = error
-        cell.printed = printed.getvalue()
+        run_one(cell, namespace)
     return {cell.name: cell for cell in cells}
+
+
+def run_one(cell: Cell, namespace: dict) -> None:
+    """Run a cell in a namespace, and write down what came of it."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            cell.value = _run(cell.code, namespace)
+        except Exception as error:
+            cell.error = error
+    cell.printed = printed.getvalue()
 
 
 def _cells(text: str) -> list[Cell]:

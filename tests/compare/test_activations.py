@@ -7,10 +7,17 @@ import pytest
 from helpers.compare.plots import growth, memory_bars, part_bars, png
 from helpers.compare.widgets import activation_explorer
 from helpers.compare.widgets.activations import recomputations
-from helpers.compare.words.activations import Job, held_bytes, job_in_words, largest_batch, least_recompute, ledger
+from helpers.compare.words.activations import (
+    TrainingJob,
+    held_bytes,
+    job_in_words,
+    largest_batch,
+    least_recompute,
+    ledger,
+)
 from helpers.facts.specs import TRANSFORMERS, transformer
 from helpers.facts.units import GiB
-from helpers.predict.activations import Block
+from helpers.predict.activations import BlockShape
 
 matplotlib.use("agg")
 
@@ -18,14 +25,14 @@ L, H, A, V = 48, 6144, 64, 51200                        # the 22B model of arXiv
 GPT = transformer("GPT 22B")
 SBH, SSBA = 2048 * 4 * H, 2048 * 2048 * 4 * A           # 4 sequences of 2,048 tokens
 P = 12 * L * H**2 + 13 * L * H + (V + 2048) * H
-JOB = Job(GPT, ranks=64, stage=3, batch=4, seq=2048)
+JOB = TrainingJob(GPT, ranks=64, stage=3, batch=4, seq=2048)
 NONE, SELECTIVE, FULL = 34 * SBH + 5 * SSBA, 34 * SBH, 2 * SBH
 OUTSIDE = SBH + 4 * SBH                                 # the embedding's mask; last norm's and output layer's input
 LOGITS = 4 * 2048 * 4 * V
 
 
 def job(**changes):
-    return Job(**{"model": GPT, "ranks": 64, "stage": 3, "batch": 4, "seq": 2048} | changes)
+    return TrainingJob(**{"model": GPT, "ranks": 64, "stage": 3, "batch": 4, "seq": 2048} | changes)
 
 
 @pytest.mark.parametrize(("recompute", "a_block", "back"), [
@@ -58,7 +65,7 @@ def test_flash_attention_holds_no_scores():
 
 def test_ranks_that_tensor_parallelism_does_not_divide_are_refused():
     with pytest.raises(ValueError, match="ranks is a multiple of tensor_parallel = 8, not 12"):
-        Job(GPT, ranks=12, tensor_parallel=8)
+        TrainingJob(GPT, ranks=12, tensor_parallel=8)
 
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
@@ -151,7 +158,7 @@ def test_bars_are_as_long_as_the_ledgers_and_the_jobs_own_is_marked():
 
 
 def test_a_blocks_bars_are_its_parts():
-    axes = part_bars(Block(2048, 4, H, A))
+    axes = part_bars(BlockShape(2048, 4, H, A))
     assert sum(bar.get_width() for bar in axes.patches) * 2**20 == pytest.approx(NONE)
     assert len(axes.patches) == 14
     assert sum(bar.get_hatch() is not None for bar in axes.patches) == 3

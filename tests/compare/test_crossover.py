@@ -7,7 +7,7 @@ import pytest
 from helpers.compare.crossover import ALL_REDUCES, SIZES, curves
 from helpers.compare.plots import png, times
 from helpers.compare.widgets import crossover_explorer
-from helpers.compare.words.ddp import link_in_words, times_in_words
+from helpers.compare.words.collectives import link_in_words, times_in_words
 from helpers.facts.network import Link, Network, network
 
 matplotlib.use("agg")

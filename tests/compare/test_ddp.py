@@ -7,7 +7,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from helpers.compare.plots import gantt, losses, png, who_draws
 from helpers.compare.widgets import overlap_explorer, sampling_explorer
-from helpers.compare.words.ddp import overlap_in_words, sampling_in_words
+from helpers.compare.words.data_sharding import sampling_in_words
+from helpers.compare.words.ddp import overlap_in_words
 from helpers.facts.data_sharding import Sampling
 from helpers.facts.network import network
 from helpers.facts.trace import Span

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.compare.plots import memory_bars, png
 from helpers.compare.widgets import memory_explorer
-from helpers.compare.words.ddp import fit_in_words
+from helpers.compare.words.memory import fit_in_words
 from helpers.predict.memory import state_by_term
 
 matplotlib.use("agg")

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.compare.commands.pipeline import pipeline
 from helpers.compare.plots import bubble_curves, held_strip, pipeline_gantt, pipeline_picture, png
-from helpers.compare.step_colours import FACES
+from helpers.compare.step_colours import STEP_COLOURS
 from helpers.compare.svg import svg_gantt
 from helpers.compare.text_gantt import text_gantt
 from helpers.compare.widgets import pipeline_explorer, schedule_builder
@@ -63,11 +63,11 @@ def test_colours_differ_in_grey_and_each_letter_has_one():
         red, green, blue = matplotlib.colors.to_rgb(colour)
         return 0.299 * red + 0.587 * green + 0.114 * blue
 
-    greys = sorted(grey(face) for face, _ in FACES.values())
-    assert set(FACES) == set("FBIW")
+    greys = sorted(grey(face) for face, _ in STEP_COLOURS.values())
+    assert set(STEP_COLOURS) == set("FBIW")
     assert greys[1] - greys[0] > 0.2                    # W against B and I
     assert greys[3] - greys[2] > 0.15                   # F against them
-    assert all(abs(grey(face) - grey(ink)) > 0.4 for face, ink in FACES.values())
+    assert all(abs(grey(face) - grey(ink)) > 0.4 for face, ink in STEP_COLOURS.values())
 
 
 def test_what_ranks_hold_is_drawn_below_on_the_same_axis():

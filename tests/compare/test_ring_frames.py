@@ -8,7 +8,7 @@ import pytest
 from helpers.compare.plots import png, ring_frame, ring_strip
 from helpers.compare.ring_frames import parts_in, ring_frames
 from helpers.compare.widgets import ring_explorer
-from helpers.compare.words.ddp import ring_in_words
+from helpers.compare.words.collectives import ring_in_words
 from helpers.facts.errors import BadValue
 
 matplotlib.use("agg")

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from helpers.compare.table import Table, number, predicted_vs_measured, savings_table, state_table
+from helpers.compare.table import Table, four_digits, predicted_vs_measured, savings_table, state_table
 from helpers.predict.memory import state_by_term
 
 
@@ -95,4 +95,4 @@ def test_an_unknown_unit_is_refused():
 @pytest.mark.parametrize(("value", "shown"), [(0, "0"), (26, "26"), (23.111, "23.11"), (1120, "1,120"), (0.05, "0.05"),
                                               (999.96, "1000"), (1234567, "1,234,567"), (2e15, "2e+15")])
 def test_numbers_are_short_and_exact_enough(value, shown):
-    assert number(value) == shown
+    assert four_digits(value) == shown

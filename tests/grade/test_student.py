@@ -19,7 +19,8 @@ def packed(tmp_path_factory):
 
 def test_lessons_exercises_and_set_up_are_in_it(packed):
     assert {"Makefile", "pyproject.toml", "environment.yml", "postBuild", "notebooks/00_start_here.ipynb",
-            *(f"exercises/{name}/{name}.ipynb" for name in SETS), "helpers/run/launch.py"} <= set(packed.namelist())
+            "helpers/run/launch/rank.py",
+            *(f"exercises/{name}/{name}.ipynb" for name in SETS)} <= set(packed.namelist())
 
 
 def test_solutions_their_sources_and_tests_are_not(packed):

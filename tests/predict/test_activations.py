@@ -8,22 +8,22 @@ from hypothesis import strategies as st
 from helpers.predict.activations import (
     PARTS,
     RECOMPUTES,
-    Block,
+    BlockShape,
     best_num_checkpoints,
     block_bytes,
     block_parts,
     blocks_in_flight,
     checkpointed_bytes,
-    stage_bytes,
-    stage_parts,
+    pipeline_stage_bytes,
+    pipeline_stage_parts,
 )
 
-BLOCK = Block(seq=2048, batch=4, hidden=6144, heads=64)                # the paper's 22B model
+BLOCK = BlockShape(seq=2048, batch=4, hidden=6144, heads=64)                # the paper's 22B model
 S, B, H, A = 2048, 4, 6144, 64
 SBH, SSBA = S * B * H, S * S * B * A
 
 counts = st.integers(1, 64)
-blocks = st.builds(Block, counts, counts, counts, counts, st.sampled_from([2, 4]), st.booleans(),
+blocks = st.builds(BlockShape, counts, counts, counts, counts, st.sampled_from([2, 4]), st.booleans(),
                    st.sampled_from(["stored", "flash"]), st.sampled_from(["paper", "torch"]))
 
 
@@ -126,7 +126,7 @@ def test_the_parts_add_up_and_none_is_empty(block, recompute):
 def test_70_and_65_percent_of_the_activations_are_scores():
     """Section 5: GPT-3 and MT-NLG, 5as/h = 80 and 64."""
     for hidden, heads, factor, saved in ((12288, 96, 80, 0.70), (20480, 128, 64, 0.65)):
-        block = Block(2048, 1, hidden, heads)
+        block = BlockShape(2048, 1, hidden, heads)
         assert 5 * heads * 2048 / hidden == factor
         share = 1 - block_bytes(block, recompute="selective") / block_bytes(block)
         assert share == pytest.approx(saved, abs=0.005)
@@ -140,10 +140,10 @@ def test_the_first_stage_keeps_as_many_blocks_as_there_are_layers_or_more(layers
 
 
 def test_a_whole_model_keeps_blocks_and_what_the_loss_needs():
-    parts = stage_parts(BLOCK, 48, 51200)
+    parts = pipeline_stage_parts(BLOCK, 48, 51200)
     assert parts == {"blocks": 48 * block_bytes(BLOCK), "embedding dropout's mask": SBH, "last norm's input": 2 * SBH,
                      "output layer's input": 2 * SBH, "logits": 4 * S * B * 51200}
-    assert stage_bytes(BLOCK, 48, 51200) == sum(parts.values())
+    assert pipeline_stage_bytes(BLOCK, 48, 51200) == sum(parts.values())
 
 
 @pytest.mark.parametrize("p", [1, 4])
@@ -151,18 +151,18 @@ def test_a_whole_model_keeps_blocks_and_what_the_loss_needs():
 def test_what_lies_outside_of_blocks_is_the_papers_formula(p, t):
     """Section 4.3: (sbhL/t) (p/L + [p = 1] 4/L (1 + V/h)), with sequence parallelism."""
     L, V = 48, 51200
-    parts = stage_parts(BLOCK, L, V, pipeline=p, tensor_parallel=t, sequence_parallel=True)
+    parts = pipeline_stage_parts(BLOCK, L, V, pipeline=p, tensor_parallel=t, sequence_parallel=True)
     expected = SBH * L / t * (p / L + (4 / L * (1 + V / H) if p == 1 else 0))
     assert sum(parts.values()) - parts["blocks"] == pytest.approx(expected)
 
 
 def test_without_sequence_parallelism_only_logits_are_divided():
-    one, eight = (stage_parts(BLOCK, 48, 51200, tensor_parallel=t) for t in (1, 8))
+    one, eight = (pipeline_stage_parts(BLOCK, 48, 51200, tensor_parallel=t) for t in (1, 8))
     assert {name for name in one if name != "blocks" and eight[name] != one[name]} == {"logits"}
 
 
 def test_recomputation_changes_blocks_alone():
-    none, full = (stage_parts(BLOCK, 48, 51200, recompute=recompute) for recompute in ("none", "full"))
+    none, full = (pipeline_stage_parts(BLOCK, 48, 51200, recompute=recompute) for recompute in ("none", "full"))
     assert full.pop("blocks") == 48 * 2 * SBH != none.pop("blocks")
     assert none == full
 
@@ -185,7 +185,7 @@ def test_a_size_that_is_none_is_refused(name, value):
     (lambda: replace(BLOCK, attention="sparse"), "attention is one of stored, flash, not 'sparse'"),
     (lambda: replace(BLOCK, counted="numpy"), "counted is one of paper, torch, not 'numpy'"),
     (lambda: block_bytes(BLOCK, recompute="some"), "recompute is one of none, selective, full, not 'some'"),
-    (lambda: stage_bytes(BLOCK, 4, recompute="some"), "recompute is one of none, selective, full, not 'some'"),
+    (lambda: pipeline_stage_bytes(BLOCK, 4, recompute="some"), "recompute is one of none, selective, full, not 'some'"),
     (lambda: block_bytes(BLOCK, 0), "tensor_parallel is a whole number from 1, not 0"),
     (lambda: blocks_in_flight(0), "layers is a whole number from 1, not 0"),
     (lambda: blocks_in_flight(10, 4), r"layers is a multiple of pipeline \* interleave = 4, not 10"),

@@ -8,12 +8,12 @@ import pytest
 from helpers.facts.specs import model
 from helpers.facts.units import GB, TB, GiB
 from helpers.predict.activations import (
-    Block,
+    BlockShape,
     best_num_checkpoints,
     block_bytes,
     blocks_in_flight,
     checkpointed_bytes,
-    stage_parts,
+    pipeline_stage_parts,
 )
 from helpers.predict.flops import (
     Shape,
@@ -62,7 +62,7 @@ def shape_of(layers, hidden, seq, vocab=0, **_):
 
 
 def block_of(seq, hidden, heads, micro_batch, **_):
-    return Block(seq, micro_batch, hidden, heads)
+    return BlockShape(seq, micro_batch, hidden, heads)
 
 
 def weak_scaling(gpus, peak_TFLOPs, TFLOPs_per_gpu, percent, **shape):
@@ -123,7 +123,7 @@ def table_5(global_batch, gpus, peak_TFLOPs, iter_present_s, **shape):
 
 
 def extra_terms(a, h, L, p, v, s):
-    parts = stage_parts(Block(s, 1, h, a), L, v, pipeline=p)
+    parts = pipeline_stage_parts(BlockShape(s, 1, h, a), L, v, pipeline=p)
     blocks = parts.pop("blocks")
     return {"extra_fraction_pct": 100 * sum(parts.values()) / blocks}
 
@@ -161,7 +161,7 @@ def tflops_with_recomputation(batch, step_s, gpus, **shape):
 
 
 def playbook(layers, hidden, seq, mbs, recompute, heads=1):
-    parts = stage_parts(Block(seq, mbs, hidden, heads), layers, recompute=recompute)
+    parts = pipeline_stage_parts(BlockShape(seq, mbs, hidden, heads), layers, recompute=recompute)
     mask = parts["embedding dropout's mask"] if recompute == "none" else 0
     return {"activations_GiB": (parts["blocks"] + mask) / GiB}
 
@@ -169,7 +169,7 @@ def playbook(layers, hidden, seq, mbs, recompute, heads=1):
 # the first prefix that fits a case's id; a calculator gets the inputs, and the id where it asks for it
 CALCULATORS = {
     "zero-act-100B-ckpt": lambda layers, hidden, seq, batch, bytes: {
-        "checkpoints_GB": layers * block_bytes(Block(seq, batch, hidden, 1, bytes), recompute="full") / GB},
+        "checkpoints_GB": layers * block_bytes(BlockShape(seq, batch, hidden, 1, bytes), recompute="full") / GB},
     "sc21-t1-": lambda case_id, **inputs: with_measured(case_id, weak_scaling, percent="pct_peak", **inputs),
     "sc21-t2-": days_of_table_2,
     "sc21-days-1T": lambda gpus, TFLOPs_per_gpu, tokens, params: {
@@ -185,7 +185,7 @@ CALCULATORS = {
     "kor-530B-dp8": lambda global_batch, iter_s, gpus, peak_TFLOPs, **shape: {
         "MFU_pct": 100 * mfu(shape_of(**shape), global_batch, iter_s, gpus, peak_TFLOPs * TFLOP)},
     "kor-sbhp": lambda s, b, h, p, bytes: {
-        "saving_GB": p * block_bytes(Block(s, b, h, 1, bytes), recompute="full") / GiB},
+        "saving_GB": p * block_bytes(BlockShape(s, b, h, 1, bytes), recompute="full") / GiB},
     "tt-mfu-8B": torchtitan,
     "palm-540B": palm,
     "palm-mtnlg": mt_nlg,
@@ -225,7 +225,7 @@ SHAPES = ((2048, 4, 6144, 64, 8), (2048, 1, 20480, 128, 4), (1000, 3, 768, 12, 3
 CHECKPOINTS = ((4, 96, 2e6, 34e6), (12, 105, 3e6, 5e7))                                     # c, l, A_in, A_int
 # figure: ours, and the numbers at which both are evaluated
 FORMULAS = {
-    **{f"kor-table2/{row}": (lambda s, b, h, a, t, how=how: block_bytes(Block(s, b, h, a), *how(t)), SHAPES)
+    **{f"kor-table2/{row}": (lambda s, b, h, a, t, how=how: block_bytes(BlockShape(s, b, h, a), *how(t)), SHAPES)
        for row, how in HOW.items()},
     "sc21-ckpt-opt/bytes": (checkpointed_bytes, CHECKPOINTS),
     "sc21-ckpt-opt/best_c": (best_num_checkpoints, [point[1:] for point in CHECKPOINTS]),
@@ -325,7 +325,7 @@ def test_the_activations_of_the_playbooks_1b_model_are_those_of_selective_recomp
 def test_the_cookbook_counts_selective_recomputation_and_two_embedding_tables(case_id):
     case = ALL_CASES[case_id]
     i = case["inputs"]
-    block = Block(i["seq"], i["mbs"], i["hidden"], i["heads"])
+    block = BlockShape(i["seq"], i["mbs"], i["hidden"], i["heads"])
     ours = i["layers"] * block_bytes(block, i["tp"], True, "selective") / GiB
     assert is_within(ours, case["published"]["act_GiB"], case["tolerance"])
     params = num_params(Shape(i["layers"], i["hidden"], i["seq"], i["vocab"], tied=False))

@@ -20,7 +20,7 @@ from helpers.facts.schedules import (
 )
 from helpers.facts.schedules.schedule import dependencies
 from helpers.facts.trace import duration_s
-from helpers.predict.activations import Block, block_bytes
+from helpers.predict.activations import BlockShape, block_bytes
 from helpers.predict.flops import Shape, forward_flops, model_flops
 from helpers.predict.pipeline import (
     bubble_1f1b,
@@ -259,7 +259,7 @@ FORMULAS = {
     "zb-t1/B_flops": (lambda s, b, h, a: model_flops(one_block(s, h), b) - forward(s, b, h) - for_weights(s, b, h),
                       BLOCKS),
     "zb-t1/W_flops": (lambda s, b, h, a: for_weights(s, b, h), BLOCKS),
-    "zb-t1/B_mem": (lambda s, b, h, a: block_bytes(Block(s, b, h, a)), BLOCKS),
+    "zb-t1/B_mem": (lambda s, b, h, a: block_bytes(BlockShape(s, b, h, a)), BLOCKS),
     "zb-memlimit/plateau": (lambda p, f, b, c: first_backward_s(p, f, b, c) // f, LIMITS),
     "zb-memlimit/full_zero": (lambda p, f, b, c: (first_backward_s(p, f, b, c) + last_rank_starts_s(p, f)) // f,
                               LIMITS),

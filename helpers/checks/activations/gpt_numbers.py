@@ -7,7 +7,7 @@ from functools import cache
 import torch
 
 from helpers.checks.judge.verdict import Verdict, is_number, number_verdict, plain, score, shown
-from helpers.predict.activations import RECOMPUTES, Block, block_bytes
+from helpers.predict.activations import RECOMPUTES, BlockShape, block_bytes
 from helpers.predict.flops import Shape, recomputed_flops
 from helpers.run.measure.saved_tensors import counted_flops, saved
 from helpers.run.models import GPT
@@ -25,7 +25,7 @@ def check_gpt(predicted_bytes: object, predicted_flops: object, measured: object
 
 
 def _bytes_verdict(predicted: object) -> Verdict:
-    block, sbh = Block(SEQ, BATCH, HIDDEN, HEADS, 4, dropout=False), SEQ * BATCH * HIDDEN
+    block, sbh = BlockShape(SEQ, BATCH, HIDDEN, HEADS, 4, dropout=False), SEQ * BATCH * HIDDEN
     none, selective, full = (block_bytes(block, recompute=how) for how in RECOMPUTES)
     kept, papers = FULL * full + SELECTIVE * selective, (FULL * 2 + SELECTIVE * 34) * sbh
     return number_verdict(1, "bytes predicted", predicted, kept, {
@@ -43,7 +43,7 @@ def _bytes_verdict(predicted: object) -> Verdict:
         "has the paper's 2 and 34 for elements: those are bytes in bf16, with masks of dropout": 4 * papers,
         "is with 65 tokens a sequence; the last one is a target only": kept * (SEQ + 1) / SEQ,
         "has masks of dropout; here there is none": FULL * full + SELECTIVE * block_bytes(
-            Block(SEQ, BATCH, HIDDEN, HEADS, 4), recompute="selective")})
+            BlockShape(SEQ, BATCH, HIDDEN, HEADS, 4), recompute="selective")})
 
 
 def _flops_verdict(predicted: object) -> Verdict:

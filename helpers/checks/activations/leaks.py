@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised
 from helpers.checks.judge.real_ranks import on_ranks
 from helpers.checks.judge.verdict import CheckFailed, Verdict, number_verdict, plain, score, shown
 
@@ -59,7 +60,7 @@ def check_leak(leaky: object, line: object, bytes_a_step: object, mended: object
 
 
 def _watch(trains: object) -> Watched | Raised:
-    run = on_ranks(_train, trains, None, 1, FORBIDDEN)
+    run = on_ranks(_train, trains, None, 1, forbidden.FORMULAS)
     if isinstance(run, Raised):
         return run
     result = run.results[0]

@@ -11,9 +11,18 @@ from functools import cache, cached_property
 import torch
 from torch import nn
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised, elsewhere, words_for
-from helpers.checks.judge.verdict import Verdict, first_wrong, plain, score, shown, unseen
-from helpers.predict.activations import RECOMPUTES, Block, block_bytes
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised, in_other_process, words_for
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    Verdict,
+    first_wrong,
+    plain,
+    score,
+    shown,
+    unseen,
+)
+from helpers.predict.activations import RECOMPUTES, BlockShape, block_bytes
 from helpers.predict.flops import Shape, recomputed_flops
 from helpers.run.measure.saved_tensors import saved
 from helpers.run.models import Block as RealBlock
@@ -23,7 +32,7 @@ Split = tuple[int, int, int]    # blocks that recompute nothing, selectively, in
 
 
 @dataclass(frozen=True)
-class Model:
+class PlanCase:
     """What `plan` is called with; the budget is a share of what all blocks keep without recomputation."""
 
     layers: int = 8
@@ -41,7 +50,7 @@ class Model:
         squares                 how many tensors of the probabilities' size attention keeps
         inputs                  whether a block that recomputes in full keeps its input
         """
-        block = Block(self.seq, self.batch, self.hidden, self.heads, element_bytes, dropout)
+        block = BlockShape(self.seq, self.batch, self.hidden, self.heads, element_bytes, dropout)
         kept = [block_bytes(block, recompute=how) for how in RECOMPUTES]
         core, forward = (recomputed_flops(Shape(1, self.hidden, self.seq), self.batch, how) for how in RECOMPUTES[1:])
         return [(kept[0] + (squares - 1) * (kept[0] - kept[1]), 0), (kept[1], selective * core),
@@ -61,12 +70,12 @@ class Model:
                 f"budget {self.budget_bytes:,} bytes")
 
 
-PLAIN = Model(), Model(share=0.02)
-SELECTIVE = Model(share=0.92), Model(share=0.51)
-MIXED = Model(share=0.44), Model(8, 256, 1, 32, 4, 0.55), Model(12, 64, 2, 64, 4, 0.79)
-OTHERS = (Model(heads=1, share=0.44), Model(8, 128, 2, 32, 2, 0.46), Model(6, 32, 4, 128, 2, 0.58),
-          Model(12, 64, 2, 64, 4, 0.65), Model(40, 2048, 1, 5120, 40, 0.3), Model(1, 64, 1, 32, 4, 0.7),
-          Model(5, 64, 1, 32, 4, 0.03))
+PLAIN = PlanCase(), PlanCase(share=0.02)
+SELECTIVE = PlanCase(share=0.92), PlanCase(share=0.51)
+MIXED = PlanCase(share=0.44), PlanCase(8, 256, 1, 32, 4, 0.55), PlanCase(12, 64, 2, 64, 4, 0.79)
+OTHERS = (PlanCase(heads=1, share=0.44), PlanCase(8, 128, 2, 32, 2, 0.46), PlanCase(6, 32, 4, 128, 2, 0.58),
+          PlanCase(12, 64, 2, 64, 4, 0.65), PlanCase(40, 2048, 1, 5120, 40, 0.3), PlanCase(1, 64, 1, 32, 4, 0.7),
+          PlanCase(5, 64, 1, 32, 4, 0.03))
 
 
 def check_plan(function: object) -> float:
@@ -84,7 +93,7 @@ def check_plan_unseen(function: object) -> float:
                  "It fits anywhere.")
 
 
-def _wrongs(function: object, models: tuple[Model, ...]) -> dict[Model, str | None]:
+def _wrongs(function: object, models: tuple[PlanCase, ...]) -> dict[PlanCase, str | None]:
     def ask(function, arguments: dict) -> object:       # inside, so that it travels without this module's calculators
         try:
             answer = function(**arguments)
@@ -92,21 +101,21 @@ def _wrongs(function: object, models: tuple[Model, ...]) -> dict[Model, str | No
         except BaseException as error:                  # also what would end this process
             return Raised(words_for(error))
 
-    asked = elsewhere(ask, function, [model.arguments for model in models], FORBIDDEN)
+    asked = in_other_process(ask, function, [model.arguments for model in models], forbidden.FORMULAS)
     given = dict(zip(models, asked, strict=True))
     miscounted = _miscounted(given)
     return {model: _wrong(model, answer, miscounted) for model, answer in given.items()}
 
 
 @cache
-def _best(model: Model, spare: str = "", **counted) -> tuple[float, Split] | None:
+def _best(model: PlanCase, spare: str = "", **counted) -> tuple[float, Split] | None:
     """Fewest FLOPs, and a split that has them; every split is tried.  None if none fits and leaves `spare` free."""
     kept, again = zip(*model.costs(**counted), strict=True)
     splits = ((n, m, model.layers - n - m) for n in range(model.layers + 1) for m in range(model.layers + 1 - n))
     return min(((_sum(split, again), split) for split in splits if _fits(model, split, kept, spare)), default=None)
 
 
-def _fits(model: Model, split: Split, kept: tuple[float, ...], spare: str) -> bool:
+def _fits(model: PlanCase, split: Split, kept: tuple[float, ...], spare: str) -> bool:
     """Besides a "byte", a "block", or what comes "back" in backward."""
     back = max((kept[0] - one for one, number in zip(kept, split, strict=True) if number), default=0)
     free = {"": 0, "byte": 1, "block": kept[0], "back": back}[spare]
@@ -117,10 +126,10 @@ def _sum(split: Split, each: tuple[float, ...]) -> float:
     return sum(number * one for number, one in zip(split, each, strict=True))
 
 
-def _wrong(model: Model, answer: object, miscounted: str) -> str | None:
+def _wrong(model: PlanCase, answer: object, miscounted: str) -> str | None:
     best = _best(model)
     if isinstance(answer, Raised):
-        return answer.words if answer.words == "is not written yet" else f"{model}: the function {answer.words}"
+        return answer.words if answer.words == NOT_WRITTEN else f"{model}: the function {answer.words}"
     if answer is None:
         return best and f"{model}: None, but something does fit{miscounted or '. (Is there a return?)'}"
     if not _is_split(answer):
@@ -136,7 +145,7 @@ def _is_split(answer: object) -> bool:
     return isinstance(answer, tuple) and len(answer) == 3 and all(type(n) is int and n >= 0 for n in answer)
 
 
-def _wrong_split(model: Model, answer: Split, best: tuple[float, Split], miscounted: str) -> str | None:
+def _wrong_split(model: PlanCase, answer: Split, best: tuple[float, Split], miscounted: str) -> str | None:
     kept, again = (_sum(answer, each) for each in zip(*model.costs(), strict=True))
     if (over := kept - model.budget_bytes) > 0:
         return f"{model}: {answer} keeps {kept:,.0f} bytes, {over:,.0f} too many{miscounted}"
@@ -162,7 +171,7 @@ MISCOUNTED = (                  # words, and what `_best` takes for it
     (". It fits as it is: at most the budget is asked for", {"spare": "byte"}))
 
 
-def _miscounted(given: dict[Model, object]) -> str:
+def _miscounted(given: dict[PlanCase, object]) -> str:
     """What was counted wrong, if that explains every answer."""
     turned = {model: answer[::-1] if _is_split(answer) else answer for model, answer in given.items()}
     if turned != given and all(_is_best(*one) for one in turned.items()):
@@ -170,7 +179,7 @@ def _miscounted(given: dict[Model, object]) -> str:
     return next((words for words, counted in MISCOUNTED if all(_is_best(*one, **counted) for one in given.items())), "")
 
 
-def _is_best(model: Model, answer: object, spare: str = "", **counted) -> bool:
+def _is_best(model: PlanCase, answer: object, spare: str = "", **counted) -> bool:
     """Whether it fits and has the fewest FLOPs, if one counts so."""
     best = _best(model, spare, **counted)
     if best is None or not _is_split(answer):
@@ -179,7 +188,7 @@ def _is_best(model: Model, answer: object, spare: str = "", **counted) -> bool:
     return sum(answer) == model.layers and _fits(model, answer, kept, spare) and _sum(answer, again) == best[0]
 
 
-def _why(model: Model, answer: Split, best: tuple[float, Split]) -> str:
+def _why(model: PlanCase, answer: Split, best: tuple[float, Split]) -> str:
     if not best[0]:
         return f". It fits as it is, since a block keeps {model.costs()[0][0]:,.0f} bytes: do yours weigh more?"
     if sorted(answer)[:2] == [0, 0]:
@@ -191,7 +200,7 @@ def _why(model: Model, answer: Split, best: tuple[float, Split]) -> str:
 
 
 @cache
-def _real_bytes(model: Model, answer: Split) -> int:
+def _real_bytes(model: PlanCase, answer: Split) -> int:
     """What real blocks keep, each recomputed as the answer says."""
     ways = (how for how, number in zip(RECOMPUTES, answer, strict=True) for _ in range(number))
     blocks = nn.Sequential(*(RealBlock(model.hidden, model.heads, recompute=how) for how in ways)).to(torch.bfloat16)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 
 import torch
 
-from helpers.checks.judge.other_process import Raised, answers, elsewhere
+from helpers.checks.judge.other_process import Raised, answers, in_other_process
 from helpers.checks.judge.verdict import CheckFailed, Verdict, first_wrong, is_number, score, shown, unseen
 from helpers.run.measure.saved_tensors import saved
 
@@ -18,7 +18,7 @@ DTYPES = {4: torch.float32, 2: torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Case:
+class BlockCase:
     """What `kept_bytes` is called with."""
 
     seq: int = 16
@@ -37,15 +37,15 @@ class Case:
                 f"{self.element_bytes} bytes an element")
 
 
-FIRST = Case()
+FIRST = BlockCase()
 GIVEN_BYTES = 142_080           # that the block as it is given keeps for the first case
 TWO_HEADS, WIDER, HALF = replace(FIRST, heads=2), replace(FIRST, inner=160), replace(FIRST, element_bytes=2)
-OTHERS = (Case(33, 3, 40, 5, 56, 2), Case(7, 1, 64, 8, 300), Case(64, 2, 48, 1, 24))
-ENDLESS = Case(131_072, 1000, 64, 16, 172, 2)           # probabilities of 550 TB
+OTHERS = (BlockCase(33, 3, 40, 5, 56, 2), BlockCase(7, 1, 64, 8, 300), BlockCase(64, 2, 48, 1, 24))
+ENDLESS = BlockCase(131_072, 1000, 64, 16, 172, 2)           # probabilities of 550 TB
 SMALL_SEQS = 8, 16
 
 
-def check_kept(function: object, block_class: object) -> float:
+def check_saved_bytes(function: object, block_class: object) -> float:
     """3 points: what grows with heads, with the MLP's width, and the whole, in fp32 and bf16."""
     cases = (FIRST, TWO_HEADS, WIDER, HALF)
     right = _measured(block_class, cases)
@@ -61,7 +61,7 @@ def check_kept(function: object, block_class: object) -> float:
 
 
 @unseen
-def check_kept_unseen(function: object, block_class: object) -> float:
+def check_saved_bytes_unseen(function: object, block_class: object) -> float:
     """1 point: other shapes, and one that no machine holds."""
     right = _measured(block_class, (FIRST, *OTHERS)) | {ENDLESS: _extrapolated(block_class, ENDLESS)}
     got = _answers(function, (*OTHERS, ENDLESS))
@@ -69,7 +69,7 @@ def check_kept_unseen(function: object, block_class: object) -> float:
     return score([Verdict(1, "other shapes", wrong)], "It holds for any shape.")
 
 
-def _answers(function: object, cases: tuple[Case, ...]) -> dict[Case, object]:
+def _answers(function: object, cases: tuple[BlockCase, ...]) -> dict[BlockCase, object]:
     given = answers(function, [asdict(case) for case in cases], "a number of bytes")
     return dict(zip(cases, given, strict=True))
 
@@ -79,8 +79,8 @@ def _raised(values) -> str | None:
         (f"a number of bytes is asked for, not {shown(value)}" for value in values if not is_number(value)), None)
 
 
-def _measured(block_class: object, cases: tuple[Case, ...]) -> dict[Case, int]:
-    kept = elsewhere(_run_block, block_class, [asdict(case) for case in cases], ())
+def _measured(block_class: object, cases: tuple[BlockCase, ...]) -> dict[BlockCase, int]:
+    kept = in_other_process(_run_block, block_class, [asdict(case) for case in cases], ())
     right = dict(zip(cases, kept, strict=True))
     if right.get(FIRST, GIVEN_BYTES) != GIVEN_BYTES:
         raise CheckFailed("GatedBlock is not what it was: leave it as it was given")
@@ -96,7 +96,7 @@ def _run_block(block_class, case: dict) -> int:
     return kept.num_bytes
 
 
-def _extrapolated(block_class: object, case: Case) -> int:
+def _extrapolated(block_class: object, case: BlockCase) -> int:
     """c s + d s s through two short sequences, times the batch."""
     small, twice = SMALL_SEQS
     one, two = _measured(block_class, tuple(replace(case, seq=seq, batch=1) for seq in SMALL_SEQS)).values()
@@ -104,7 +104,7 @@ def _extrapolated(block_class: object, case: Case) -> int:
     return round(case.batch * case.seq * (one / small - squared * small + squared * case.seq))
 
 
-def _wrong_growth(got: dict, right: dict, other: Case) -> str | None:
+def _wrong_growth(got: dict, right: dict, other: BlockCase) -> str | None:
     """Judges the difference between the first case and another one, so that all other parts drop out."""
     more, expected = (abs(given[other] - given[FIRST]) for given in (got, right))
     if math.isclose(more, expected, rel_tol=1e-9):
@@ -127,7 +127,7 @@ def _wrong_growth(got: dict, right: dict, other: Case) -> str | None:
             + words.get(each, "go through gate, up, silu, the product and down"))
 
 
-def _wrong_whole(case: Case, got: float, right: int) -> str | None:
+def _wrong_whole(case: BlockCase, got: float, right: int) -> str | None:
     if got == right:
         return None
     entries, sbh = (got - right) / case.element_bytes, case.sb * case.hidden

@@ -4,13 +4,22 @@ from __future__ import annotations
 import math
 
 from helpers.checks.judge.other_process import Raised, answers
-from helpers.checks.judge.verdict import Verdict, is_number, number_verdict, plain, score, shown, unseen
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    Verdict,
+    is_number,
+    number_verdict,
+    plain,
+    score,
+    shown,
+    unseen,
+)
+from helpers.facts.measured import Wire
 from helpers.facts.network import network
 from helpers.facts.units import GB
 from helpers.predict.collectives import cost
 from helpers.run.collectives import run_on_gloo
-from helpers.run.launch.launcher import RankFailed, RankHung
-from helpers.run.launch.outcome import Wire
+from helpers.run.launch import RankFailed, RankHung
 
 CHOICES = ("ring", "recursive doubling", "halving-doubling")
 SEEN = ((8, 1e3, 5e-6, 25), (8, 1e9, 5e-6, 25), (3, 1e9, 5e-6, 25), (6, 1e6, 5e-6, 25), (64, 1e6, 1e-6, 100))
@@ -44,8 +53,10 @@ def _not_measured(algorithm: object, measured: object) -> str | None:
         return f"a list of three numbers is asked for, one for each rank, not {shown(measured)}"
     try:
         counted = run_on_gloo(algorithm_on_ones, 3, algorithm).wire
-    except (RankFailed, RankHung, ValueError) as error:
-        return f"gather_and_add fails when it is run here; leave it as it was given. {str(error).splitlines()[0]}"
+    except (RankFailed, RankHung) as error:
+        return f"gather_and_add fails when it is run here; leave it as it was given. {error.headline}"
+    except ValueError as error:
+        return f"gather_and_add fails when it is run here; leave it as it was given. {error}"
     if not all(math.isclose(own.sent, 2 * 4_000_000, rel_tol=0.002) for own in counted):
         return f"gather_and_add sends {counted[0].sent:,} bytes when it is run here; leave it as it was given"
     for rank, (got, own) in enumerate(zip(map(plain, measured), counted, strict=True)):
@@ -62,7 +73,7 @@ def algorithm_on_ones(mesh, algorithm) -> None:
     algorithm(mesh, torch.ones(1_000_000))
 
 
-def check_choice(function: object) -> float:
+def check_algorithm_choice(function: object) -> float:
     """1 point: the fastest algorithm for some networks."""
     return _choices(function, SEEN, "five networks")
 
@@ -86,7 +97,7 @@ def _wrong_choice(function: object, networks: tuple) -> str | None:
     for (n, size, alpha_s, speed), case, got in zip(networks, cases, answers(function, cases, "a name"), strict=True):
         name = f"{n} ranks, {size:,.0f} bytes, {1e6 * alpha_s:g} us, {speed} GB/s"
         if isinstance(got, Raised):
-            return got.words if got.words == "is not written yet" else f"{name}: the function {got.words}"
+            return got.words if got.words == NOT_WRITTEN else f"{name}: the function {got.words}"
         if got not in CHOICES:
             return f"{name}: one of {', '.join(CHOICES)} is asked for, not {shown(got)}"
         times = {choice: _seconds(choice, **case) for choice in CHOICES}

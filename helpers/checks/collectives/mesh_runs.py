@@ -9,7 +9,6 @@ import contextlib
 import inspect
 import os
 import pickle
-import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,23 +17,22 @@ from typing import Any
 import numpy
 import torch
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised, elsewhere, forbid, words_for
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised, in_other_process, words_for
+from helpers.checks.judge.real_ranks import CHECKS
 from helpers.checks.judge.verdict import shown
 from helpers.facts.errors import BadValue
 from helpers.facts.network import Network, network
-from helpers.run.collectives import Mesh, Played, VirtualMesh, play, run_on_gloo
-from helpers.run.launch import pickling
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.collectives import Deadlock, Mesh, Played, VirtualMesh, play, run_on_gloo
+from helpers.run.launch import RankFailed, RankHung, pickling
 
-OWN = (*FORBIDDEN, "helpers.run.collectives", "helpers.run.trees", "helpers.run.doubling", "helpers.run.pipelined_ring")
 ALL_CALLS = ("send", "recv", "exchange", "isend", "irecv", "add")
 GLOO_DEADLINE_S = 10.0
 MOST_ELEMENTS = 10_000          # of a tensor that is looked at
-OWN_FRAME = re.compile(r'  File "played.py", line .*\n    .*\n')
 
 
 @dataclass(frozen=True)
-class Case:
+class MeshCase:
     """One run: what each rank holds, and what else the function is given."""
 
     tensors: list[list[float]]          # by rank
@@ -52,7 +50,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MeshOutcome:
     """What became of it; lists are by rank."""
 
     held: list[list[float]]             # the tensor afterwards
@@ -63,27 +61,27 @@ class Outcome:
     tensors_moved: float                # full tensors, one after another, if bandwidth is all that counts
 
 
-def outcomes(function: object, cases: list[Case]) -> list[Outcome | Raised]:
+def outcomes(function: object, cases: list[MeshCase]) -> list[MeshOutcome | Raised]:
     """Play the function on each case."""
-    return elsewhere(_play, function, cases, OWN)
+    return in_other_process(_play, function, cases, forbidden.COLLECTIVES)
 
 
-def _play(function: Callable, case: Case) -> Outcome | Raised:
+def _play(function: Callable, case: MeshCase) -> MeshOutcome | Raised:
     networks = network(1, 0), network(0, 1 / case.num_bytes)
     try:
         slow_start, slow_link = (_quietly(function, case, net) for net in networks)
     except BaseException as error:      # also what would end this process
-        return Raised(_in_line(words_for(error)) + _place(error, function))
+        return Raised(_in_line(error) + _place(error, function))
     held, returned = zip(*slow_start.results, strict=True)
     first, second = (str(([row for row, _ in played.results], played.wire)) for played in (slow_start, slow_link))
     if first != second:                 # as text, since nan is not equal to nan
         return Raised("called again, it holds or sends something else: does it keep anything from call to call?")
     ways = {(span.rank, int(span.label.removeprefix("to "))) for span in slow_start.trace if span.kind == "send"}
-    return Outcome(list(held), list(returned), [wire.sent for wire in slow_start.wire], ways, _end_s(slow_start),
+    return MeshOutcome(list(held), list(returned), [wire.sent for wire in slow_start.wire], ways, _end_s(slow_start),
                    _end_s(slow_link))
 
 
-def _quietly(function: Callable, case: Case, net: Network) -> Played:
+def _quietly(function: Callable, case: MeshCase, net: Network) -> Played:
     """All ranks of all plays are one process, so what they print would be said to be rank 0's."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         return play(_on_mesh, case.world_size, function, case, network=net, traced=True)
@@ -94,23 +92,23 @@ def _end_s(played: Played) -> float:
     return max([played.time_s, *(span.end for span in played.trace)])
 
 
-def on_gloo(function: object, case: Case) -> Outcome | Raised:
+def on_gloo(function: object, case: MeshCase) -> MeshOutcome | Raised:
     """Run the function on real ranks; only what is held and returned is filled in."""
     try:
-        results = run_on_gloo(_over_there, case.world_size, pickling.pack(function), case,
+        results = run_on_gloo(_over_there, case.world_size, pickling.pickle_by_value(function), case,
                               timeout_s=GLOO_DEADLINE_S).results
     except (RankFailed, RankHung) as error:
-        return Raised(f"on real ranks: {OWN_FRAME.sub('', str(error))}")
+        return Raised(f"on real ranks: {error.without(CHECKS)}")
     held, returned = zip(*results, strict=True)
-    return Outcome(list(held), list(returned), [], set(), 0, 0)
+    return MeshOutcome(list(held), list(returned), [], set(), 0, 0)
 
 
-def _over_there(mesh: Mesh, sent: bytes, case: Case) -> tuple[list[float], Any]:
-    forbid(OWN)
+def _over_there(mesh: Mesh, sent: bytes, case: MeshCase) -> tuple[list[float], Any]:
+    forbidden.forbid(forbidden.COLLECTIVES)
     return _on_mesh(mesh, pickle.loads(sent), case)
 
 
-def _on_mesh(mesh: Mesh, function: Callable, case: Case) -> tuple[list[float], Any]:
+def _on_mesh(mesh: Mesh, function: Callable, case: MeshCase) -> tuple[list[float], Any]:
     tensor = torch.tensor(case.tensors[mesh.rank], dtype=torch.float64)
     returned = function(Allowed(mesh, case.calls), tensor, *case.args)
     return _numbers(tensor), None if returned is None else _numbers(returned)
@@ -162,8 +160,10 @@ def _refuse(name: str, calls: tuple[str, ...]) -> Callable:
     return refused
 
 
-def _in_line(words: str) -> str:
-    return words.replace("raised Deadlock: nobody can go on\n ", "hangs:").replace("raised Deadlock: ", "")
+def _in_line(error: BaseException) -> str:
+    if isinstance(error, Deadlock):
+        return "\n  ".join([f"hangs: {error.lines[0]}", *error.lines[1:]] if error.waiting else [str(error)])
+    return words_for(error)
 
 
 def _place(error: BaseException, function: Callable) -> str:

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from helpers.checks.collectives.mesh_runs import Case, Outcome, on_gloo, outcomes
+from helpers.checks.collectives.mesh_runs import MeshCase, MeshOutcome, on_gloo, outcomes
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.verdict import Verdict
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    Verdict,
+)
 
 LONGEST_SHOWN = 9               # numbers of a tensor in a message
-Expected = Callable[[Case], list[list[float]]]          # by rank
-Property = Callable[[Case, Outcome], str | None]
+Expected = Callable[[MeshCase], list[list[float]]]          # by rank
+Property = Callable[[MeshCase, MeshOutcome], str | None]
 
 
-def judge(function: object, cases: list[Case], value: tuple[str, Property],
+def judge(function: object, cases: list[MeshCase], value: tuple[str, Property],
           *costs: tuple[str, Property]) -> list[Verdict]:
     """A point for the values, and one for each cost if the values are right."""
     played = outcomes(function, cases)
@@ -24,24 +27,25 @@ def judge(function: object, cases: list[Case], value: tuple[str, Property],
             *(Verdict(1, what, "values first" if wrong else _first(cost, cases, played)) for what, cost in costs)]
 
 
-def judge_unseen(function: object, what: str, cases: list[Case], real: Case, *properties: Property) -> list[Verdict]:
+def judge_unseen(function: object, what: str, cases: list[MeshCase], real: MeshCase, *properties: Property,
+                 ) -> list[Verdict]:
     """A point if all properties hold for more cases, and the first of them on real ranks."""
     played = outcomes(function, cases)
     wrong = next(filter(None, (_first(one, cases, played) for one in (*properties, _sends_enough))), None)
     return [Verdict(1, what, wrong or _first(properties[0], [real], [on_gloo(function, real)]))]
 
 
-def _first(one: Property, cases: list[Case], played: list[Outcome | Raised]) -> str | None:
+def _first(one: Property, cases: list[MeshCase], played: list[MeshOutcome | Raised]) -> str | None:
     for case, got in zip(cases, played, strict=True):
         if isinstance(got, Raised):
-            return got.words if got.words == "is not written yet" else f"{named(case)}: {got.words}"
+            return got.words if got.words == NOT_WRITTEN else f"{case_name(case)}: {got.words}"
         if (wrong := one(case, got)) is not None:
-            return f"{named(case)}: {wrong}"
+            return f"{case_name(case)}: {wrong}"
     return None
 
 
-def holds(expected: Expected) -> Property:
-    def wrong(case: Case, got: Outcome) -> str | None:
+def holds_values(expected: Expected) -> Property:
+    def wrong(case: MeshCase, got: MeshOutcome) -> str | None:
         words = _differs(case, "holds", got.held, expected(case))
         if words and all(map(_is_row, got.returned)) and got.returned == expected(case):
             return "it returns the right values, but `tensor` itself must hold them: fill it in place"
@@ -56,7 +60,7 @@ def returns(expected: Expected) -> Property:
     return lambda case, got: _differs(case, "returned", got.returned, expected(case))
 
 
-def _differs(case: Case, verb: str, values: list, expected: list[list[float]]) -> str | None:
+def _differs(case: MeshCase, verb: str, values: list, expected: list[list[float]]) -> str | None:
     for rank, (value, right) in enumerate(zip(values, expected, strict=True)):
         if value is None:
             return f"rank {rank} {verb} None, expected {_shown(right)}: is there a return?"
@@ -72,7 +76,7 @@ def _is_row(value: object) -> bool:
     return type(value) is list and all(type(one) in (int, float) for one in value)
 
 
-def _sends_enough(case: Case, got: Outcome) -> str | None:
+def _sends_enough(case: MeshCase, got: MeshOutcome) -> str | None:
     """Every result depends on all ranks or goes to all: N-1 ranks must hear of each element."""
     total, needed = sum(got.sent), (case.world_size - 1) * case.num_bytes
     if total >= needed:
@@ -81,9 +85,9 @@ def _sends_enough(case: Case, got: Outcome) -> str | None:
             "tensors go from rank to rank by calls of the mesh only")
 
 
-def sends_at_most(num_bytes: Callable[[Case], float], messages: Callable[[Case], int]) -> Property:
+def sends_at_most(num_bytes: Callable[[MeshCase], float], messages: Callable[[MeshCase], int]) -> Property:
     """Bytes of the busiest rank, and messages one after another."""
-    def too_dear(case: Case, got: Outcome) -> str | None:
+    def too_dear(case: MeshCase, got: MeshOutcome) -> str | None:
         most, enough = max(got.sent), num_bytes(case)
         if most > enough + 1e-6:
             return f"right values, but rank {got.sent.index(most)} sends {most:.0f} bytes; {enough:.0f} are enough"
@@ -94,9 +98,9 @@ def sends_at_most(num_bytes: Callable[[Case], float], messages: Callable[[Case],
     return too_dear
 
 
-def tensors_at_most(number: Callable[[Case], int]) -> Property:
+def tensors_at_most(number: Callable[[MeshCase], int]) -> Property:
     """Full tensors that follow one another through a rank's ports, so that sending to all at once is not free."""
-    def too_slow(case: Case, got: Outcome) -> str | None:
+    def too_slow(case: MeshCase, got: MeshOutcome) -> str | None:
         if got.tensors_moved <= number(case) + 1e-6:
             return None
         return (f"right values, but {got.tensors_moved:.0f} sends of the tensor follow one another; "
@@ -107,7 +111,7 @@ def tensors_at_most(number: Callable[[Case], int]) -> Property:
 
 def sends_to(target: Callable[[int, int], int]) -> Property:
     """All messages of rank r go to `target(r, N)`."""
-    def elsewhere(case: Case, got: Outcome) -> str | None:
+    def elsewhere(case: MeshCase, got: MeshOutcome) -> str | None:
         wrong = sorted(way for way in got.ways if way[1] != target(way[0], case.world_size))
         if not wrong:
             return None
@@ -117,7 +121,7 @@ def sends_to(target: Callable[[int, int], int]) -> Property:
     return elsewhere
 
 
-def named(case: Case) -> str:
+def case_name(case: MeshCase) -> str:
     source = f", source {case.args[0]}" if case.args else ""
     size = len(case.tensors[0])
     return f"{case.world_size} rank{'s' * (case.world_size > 1)}, {size} element{'s' * (size > 1)}{source}"

@@ -10,14 +10,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised
 from helpers.checks.judge.real_ranks import on_ranks
 from helpers.checks.judge.verdict import Verdict, first_wrong, is_number, plain, score, shown, unseen
 from helpers.facts.data_sharding import count
 from helpers.run.measure.meters import wire
 from helpers.run.models import regression
 
-OWN_MEANS = (*FORBIDDEN, "helpers.run.data")
 CLOSE = 1e-4
 MOST_BYTES_MORE = 3_000         # a number from each rank, with gloo's headers or pickled, is less; all losses are more
 NUM_FEATURES = 1000             # so that a second reduction of the gradients costs more than the numbers of samples
@@ -45,7 +45,7 @@ def check_backward_unseen(function: object) -> float:
 
 
 @dataclass(frozen=True)
-class Gradients:
+class BatchGradients:
     """Of each rank: its gradient [1000], or None; and bytes beyond those of DDP."""
 
     by_rank: list[list[float] | None]
@@ -53,9 +53,9 @@ class Gradients:
     counts: tuple[int, ...]
 
 
-def _gradients(function: object, counts: tuple[int, ...]) -> Gradients | Raised:
-    run = on_ranks(_gradient, function, counts, len(counts), OWN_MEANS)
-    return run if isinstance(run, Raised) else Gradients(*map(list, zip(*run.results, strict=True)), counts)
+def _gradients(function: object, counts: tuple[int, ...]) -> BatchGradients | Raised:
+    run = on_ranks(_gradient, function, counts, len(counts), forbidden.MEANS)
+    return run if isinstance(run, Raised) else BatchGradients(*map(list, zip(*run.results, strict=True)), counts)
 
 
 def _data(counts: tuple[int, ...]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -92,7 +92,7 @@ def _of_one(part: tuple[torch.Tensor, torch.Tensor]) -> list[float]:
     return alone.weight.grad.reshape(-1).tolist()
 
 
-def _not_the_mean(found: Gradients | Raised) -> str | None:
+def _not_the_mean(found: BatchGradients | Raised) -> str | None:
     if isinstance(found, Raised):
         return found.words
     data = _data(found.counts)
@@ -126,7 +126,7 @@ def _alike(one: list[float], other: list[float]) -> bool:
     return math.dist(one, other) <= CLOSE * math.hypot(*other)
 
 
-def _too_many_bytes(found: Gradients) -> str | None:
+def _too_many_bytes(found: BatchGradients) -> str | None:
     more = max(found.bytes_more)
     return None if more < MOST_BYTES_MORE else f"{more:,} bytes more than DDP's are sent: the counts are enough"
 
@@ -151,7 +151,7 @@ def check_accuracy_unseen(function: object) -> float:
 
 def _wrong_accuracy(function: object, cases: list[tuple], padded: bool) -> str | None:
     for world_size, num_samples, wrong in cases:
-        run = on_ranks(_accuracy, function, (num_samples, wrong, padded), world_size, OWN_MEANS)
+        run = on_ranks(_accuracy, function, (num_samples, wrong, padded), world_size, forbidden.MEANS)
         if isinstance(run, Raised):
             return run.words                            # one deadline is long enough
         right = 1 - len(wrong) / num_samples

@@ -1,13 +1,21 @@
 """Checks of exercise set 04: the proof of a partition, and a script with a fault."""
 from __future__ import annotations
 
-from helpers.checks.data_sharding.sampler import OWN_DATA
-from helpers.checks.judge.other_process import Raised, elsewhere, words_for
-from helpers.checks.judge.verdict import CheckFailed, Verdict, plain, same_verdict, score, shown, unseen
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised, in_other_process, words_for
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    CheckFailed,
+    Verdict,
+    plain,
+    same_verdict,
+    score,
+    shown,
+    unseen,
+)
 from helpers.facts.data_sharding import Sampling
 from helpers.run.data_sharding import check_sampling
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankHung
+from helpers.run.launch import RankHung, launch
 
 PARTS = [([[0, 3], [1, 2]], 4), ([[2], [0]], 3), ([[0, 1], [1, 2]], 3), ([[0, 0], [3]], 3), ([[], []], 2)]
 MORE_PARTS = [([[0, 4], [1, 2, 3]], 5), ([[0, 5], [1]], 2), ([[-1, 0]], 1), ([[1], [1], [1]], 2), ([], 0), ([[7]], 8)]
@@ -25,10 +33,11 @@ def check_proof_unseen(function: object) -> float:
 
 
 def _wrong_proof(function: object, cases: list[tuple[list, int]]) -> str | None:
-    got = elsewhere(_times, function, [{"parts": parts, "num_samples": size} for parts, size in cases], OWN_DATA)
+    asked = [{"parts": parts, "num_samples": size} for parts, size in cases]
+    got = in_other_process(_times, function, asked, forbidden.SAMPLERS)
     for (parts, size), answer in zip(cases, got, strict=True):
         if isinstance(answer, Raised):
-            return answer.words if answer.words == "is not written yet" else \
+            return answer.words if answer.words == NOT_WRITTEN else \
                 f"parts {parts} of {size} samples: {answer.words}"
         drawn = [index for part in parts for index in part]
         right = {index: drawn.count(index) for index in {*range(size), *drawn}

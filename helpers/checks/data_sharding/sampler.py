@@ -13,13 +13,13 @@ import numpy
 import torch
 from torch.utils.data import DistributedSampler
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised
 from helpers.checks.judge.real_ranks import on_ranks
 from helpers.checks.judge.verdict import Verdict, first_wrong, plain, score, shown, unseen
 from helpers.facts.data_sharding import count
 from helpers.facts.errors import BadValue
 
-OWN_DATA = (*FORBIDDEN, "helpers.run.data", "helpers.run.sampling", "helpers.facts.sampling")
 ASKED = {"epoch 0": (0, 0), "epoch 1": (1, 0), "epoch 0 again": (0, 0), "another seed": (0, 1)}    # epoch, seed added
 ENOUGH = 400                    # samples, of which no shuffle leaves many in their order
 MOST_IN_A_ROW = 0.3             # share of neighbours with one and the same difference
@@ -49,7 +49,7 @@ def _looked_at(function: object, sizes: tuple[tuple[int, int], ...], seed: int) 
     """What is wrong with coverage, with the numbers, and with the order, of the first size that is wrong."""
     wrongs: list[str | None] = [None, None, None]
     for num_samples, world_size in sizes:
-        run = on_ranks(_asked, function, (num_samples, seed), world_size, OWN_DATA)
+        run = on_ranks(_asked, function, (num_samples, seed), world_size, forbidden.SAMPLERS)
         said = [run] if isinstance(run, Raised) else [one for one in run.results if isinstance(one, Raised)]
         if said:
             return [said[0].words] * 3

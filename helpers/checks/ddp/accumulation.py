@@ -20,7 +20,7 @@ WIDTH, RATE, MOMENTUM = 64, 0.5, 0.9
 
 
 @dataclass(frozen=True)
-class Step:
+class StepSeen:
     """What one rank sees of one step."""
 
     wrong: str | None
@@ -60,7 +60,7 @@ def check_accumulation_unseen(function: object) -> float:
                  "Samples count, not microbatches.")
 
 
-def _wrong(steps: list[Step]) -> str | None:
+def _wrong(steps: list[StepSeen]) -> str | None:
     """Of one step, as all ranks see it."""
     if misuse := first_wrong(step.misuse for step in steps):
         return misuse
@@ -73,7 +73,7 @@ def _wrong(steps: list[Step]) -> str | None:
     return first_wrong(step.wrong for step in steps)
 
 
-def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -> list[Step]:
+def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -> list[StepSeen]:
     torch.manual_seed(0)
     model, everything = _model(), torch.randn(2, world_size, sum(sizes), WIDTH + 1)
     expected = _one_process(model, everything)          # before the learner's function can change anything
@@ -89,8 +89,8 @@ def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -
         with wire() as moved, _watched(model, max(sizes)) as misuse:
             function(ddp, optimizer, microbatches)
         got = parameters_to_vector(model.parameters()).detach()
-        steps.append(Step(_another_step(before, got, right, known), got.double().sum().item(), moved.sent / once.sent,
-                          misuse[0] if misuse else None))
+        steps.append(StepSeen(_another_step(before, got, right, known), got.double().sum().item(),
+                              moved.sent / once.sent, misuse[0] if misuse else None))
         known = {}
     return steps
 

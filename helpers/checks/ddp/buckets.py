@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from helpers.checks.judge.real_ranks import OWN_DDP, judged_on_ranks
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.real_ranks import judged_on_ranks
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
 from helpers.facts.buckets import buckets
 from helpers.predict.collectives import bytes_sent
@@ -19,7 +20,7 @@ SOME_BYTES = 500_000            # sent: so many that the headers of messages har
 
 
 @dataclass(frozen=True)
-class Gradients:
+class BucketGradients:
     """Shapes of the gradients of a model, and the limit of a bucket."""
 
     shapes: tuple[tuple[int, ...], ...]
@@ -33,16 +34,16 @@ class Gradients:
         return [torch.Size(shape).numel() * self.dtype.itemsize for shape in self.shapes]
 
 
-PLAIN = Gradients(((3,), (4, 3), (4,), (2, 4), (2,)), 40)           # one bucket is full to the byte, one is not full
-LARGE = Gradients(((64, 512), (512,)) * 8, 256 * 1024)
-OTHERS = (Gradients(((2, 2), (3, 1), (5,), ()), 32, 3, torch.float64, 1 / 7),
-          Gradients(((5, 2), (0,), (1,), (7,)), 0, 2), Gradients(((3,), (4, 2), (6,), (2,)), 33, 1),
-          Gradients(((3, 3),), 10**9, 2))
+PLAIN = BucketGradients(((3,), (4, 3), (4,), (2, 4), (2,)), 40)     # one bucket is full to the byte, one is not
+LARGE = BucketGradients(((64, 512), (512,)) * 8, 256 * 1024)
+OTHERS = (BucketGradients(((2, 2), (3, 1), (5,), ()), 32, 3, torch.float64, 1 / 7),
+          BucketGradients(((5, 2), (0,), (1,), (7,)), 0, 2), BucketGradients(((3,), (4, 2), (6,), (2,)), 33, 1),
+          BucketGradients(((3, 3),), 10**9, 2))
 
 
 def check_buckets(function: object) -> float:
     """3 points: the mean, one all_reduce a bucket, buckets filled from the last gradient."""
-    runs, mean = judged_on_ranks(_reduce, function, (PLAIN, LARGE), OWN_DDP, _not_mean)
+    runs, mean = judged_on_ranks(_reduce, function, (PLAIN, LARGE), forbidden.DDP, _not_mean)
     calls, order = (first_wrong(look(run, case) for case, run in runs.items()) for look in (_odd_calls, _unlike))
     later = mean and "judged once the means are right"
     return score([Verdict(1, "every gradient is the mean", mean),
@@ -54,12 +55,12 @@ def check_buckets(function: object) -> float:
 @unseen
 def check_buckets_unseen(function: object) -> float:
     """1 point: other shapes, limits, dtypes and numbers of ranks."""
-    _, wrong = judged_on_ranks(_reduce, function, OTHERS, OWN_DDP,
+    _, wrong = judged_on_ranks(_reduce, function, OTHERS, forbidden.DDP,
                                lambda run, case: _not_mean(run, case) or _odd_calls(run, case) or _unlike(run, case))
     return score([Verdict(1, "other shapes, limits, dtypes, numbers of ranks", wrong)], "It holds anywhere.")
 
 
-def _reduce(function, rank: int, world_size: int, case: Gradients) -> list[list[float] | str]:
+def _reduce(function, rank: int, world_size: int, case: BucketGradients) -> list[list[float] | str]:
     gradients = [torch.full(shape, (k + 1) * 10.0**rank * case.unit, dtype=case.dtype)
                  for k, shape in enumerate(case.shapes)]
     kept = list(gradients)
@@ -68,7 +69,7 @@ def _reduce(function, rank: int, world_size: int, case: Gradients) -> list[list[
             for g, shape in zip(kept, case.shapes, strict=True)]
 
 
-def _not_mean(run: Run, case: Gradients) -> str | None:
+def _not_mean(run: Run, case: BucketGradients) -> str | None:
     total, n, close = sum(10.0**rank for rank in range(case.world_size)), case.world_size, RELATIVE[case.dtype]
     for rank, held in enumerate(run.results):
         for k, (values, size) in enumerate(zip(held, case.sizes, strict=True)):
@@ -88,7 +89,7 @@ def _said(values: list[float] | str) -> str:
     return values if isinstance(values, str) else ", ".join(f"{value:.10g}" for value in values) or "nothing"
 
 
-def _odd_calls(run: Run, case: Gradients) -> str | None:
+def _odd_calls(run: Run, case: BucketGradients) -> str | None:
     calls = [span.kind for span in run.trace if span.rank == 0]
     expected = len(buckets(case.sizes, case.bucket_bytes, case.bucket_bytes))
     least = bytes_sent("all_reduce", sum(case.sizes), case.world_size)
@@ -102,7 +103,7 @@ def _odd_calls(run: Run, case: Gradients) -> str | None:
     return None
 
 
-def _unlike(run: Run, case: Gradients) -> str | None:
+def _unlike(run: Run, case: BucketGradients) -> str | None:
     sent = [span.nbytes for span in run.trace if (span.rank, span.kind) == (0, "all_reduce")]
     expected, from_the_first = (
         [sum(sizes[k] for k in bucket) for bucket in buckets(sizes, case.bucket_bytes, case.bucket_bytes)]

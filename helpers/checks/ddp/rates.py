@@ -1,32 +1,17 @@
-"""Checks of exercise set 03: the learning rate, predictions, and where ranks part."""
+"""Checks of exercise set 03: the learning rate that keeps the steps of a job when its ranks or batches change."""
 from __future__ import annotations
 
-import itertools
 import math
 
 from helpers.checks.judge.other_process import Raised, answers
 from helpers.checks.judge.verdict import (
-    CheckFailed,
+    NOT_WRITTEN,
     Verdict,
     is_number,
-    number_verdict,
-    plain,
-    same_verdict,
     score,
     shown,
     unseen,
 )
-from helpers.facts.buckets import buckets
-from helpers.facts.units import MiB
-from helpers.predict.collectives import bytes_sent
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankHung
-from helpers.run.launch.outcome import Wire
-
-WIDTHS = 64, 8192, 64, 8192, 32                     # of the perceptron
-SHAPES = [shape for before, after in itertools.pairwise(WIDTHS) for shape in ((after, before), (after,))]
-SIZES = [4 * math.prod(shape) for shape in SHAPES]
-RANKS = 3
 
 
 def _case(rate: float, before: tuple[int, int, str], after: tuple[int, int, str]) -> dict:
@@ -70,7 +55,7 @@ def _wrong_rate(function: object, cases: list[dict]) -> str | None:
     for case, got in zip(cases, answers(function, cases), strict=True):
         right = right_rate(**case)
         if isinstance(got, Raised):
-            return got.words if got.words == "is not written yet" else f"{_said(case)}: {got.words}"
+            return got.words if got.words == NOT_WRITTEN else f"{_said(case)}: {got.words}"
         if not is_number(got):
             return f"a rate is asked for, not {shown(got)}"
         if not math.isclose(got, right, rel_tol=1e-6):
@@ -96,72 +81,3 @@ def _why(got: float, right: float, case: dict) -> str:
         return ". A larger batch takes a larger rate"
     sums = "" if sums == 1 else ", and what a sum is larger by than a mean"
     return f". What counts is the batch of all ranks, before and after{sums}"
-
-
-def check_step(predicted_bytes: object, predicted_all_reduces: object, measured: object) -> float:
-    """3 points: bytes and all_reduces of a step of DDP on 3 ranks, and bytes as measured."""
-    total = sum(SIZES)
-    right = bytes_sent("all_reduce", total, RANKS)
-    calls = len(buckets(SIZES, 4 * MiB, 1 * MiB))
-    bytes_mistakes = {"is the size of the gradients": total, "is the number of parameters": total / 4,
-                      "is the number of elements sent; a float32 has 4 bytes": right / 4,
-                      "is half of an all_reduce": right / 2, "is what all ranks send together": right * RANKS}
-    call_mistakes = {"is one for each parameter": len(SIZES), "is one for each layer; count bytes": len(SIZES) / 2,
-                     "would be right if the first bucket had 4 MiB, too": len(buckets(SIZES, 4 * MiB, 4 * MiB))}
-    return score([number_verdict(1, "bytes predicted", predicted_bytes, right, bytes_mistakes),
-                  number_verdict(1, "all_reduces predicted", predicted_all_reduces, calls, call_mistakes),
-                  Verdict(1, "bytes measured", _wrong_measured(measured, right))], "Predicted and measured agree.")
-
-
-def _wrong_measured(measured: object, right: float) -> str | None:
-    if measured is None or measured is ...:
-        return "nothing here yet"
-    if type(measured) not in (list, tuple) or len(measured) != RANKS:
-        return f"a list of {RANKS} numbers is asked for, one for each rank, not {shown(measured)}"
-    if any(type(one) is Wire for one in measured):
-        return "these are the counters; the numbers are in each one's .sent"
-    for rank, sent in enumerate(map(plain, measured)):
-        if not is_number(sent):
-            return f"rank {rank} has {shown(sent)}; a number of bytes is asked for"
-        if abs(sent - right) < 1:
-            return f"{right:,.0f} is the formula; what the kernel has counted has headers, too"
-        if not right < sent < 1.05 * right:
-            steps = round(sent / right)
-            why = f": that is {steps} steps" if steps > 1 and steps * right < sent < 1.05 * steps * right else \
-                ". Is the broadcast at construction counted, too?" if sent > right else ""
-            return f"rank {rank} has {sent:,.0f}, which is not one step of DDP and some headers{why}"
-    return None
-
-
-PARTING = 5, 3, "2.weight"              # of `careless` as it is given; the check runs it to be sure
-
-
-def check_parting(program: object, step: object, rank: object, tensor: object) -> float:
-    """3 points: the step after which ranks first differ, the odd rank, and the first tensor that differs."""
-    if _parting(program) != PARTING:
-        raise CheckFailed("careless is not what it was: leave it as it was given")
-    name = tensor.removeprefix("parameter ").partition(" [")[0] if type(tensor) is str else tensor
-    return score([same_verdict("step", step, PARTING[0], "call first_difference after each step, and count from 0"),
-                  same_verdict("rank", rank, PARTING[1], "who is alone in the message?"),
-                  same_verdict("tensor", name, PARTING[2], "the name only, as the message has it after 'parameter'")],
-                 "Found before any loss curve would show it.")
-
-
-def _parting(program: object) -> tuple | None:
-    """None where the program cannot be run, or never parts."""
-    try:
-        return launch(_first_parting, 4, program, timeout_s=10).results[0]
-    except RankHung:
-        raise CheckFailed("careless has not ended here: run the check again") from None
-    except Exception:                                   # whatever a changed program does
-        return None
-
-
-def _first_parting(rank: int, world_size: int, program) -> tuple[int, int, str] | None:
-    """Where `program`, a generator that yields its model after each step, parts."""
-    from helpers.run.measure.fingerprint import first_difference
-
-    for step, model in enumerate(program(rank, world_size)):
-        if difference := first_difference(model):
-            return step, difference.groups[0][0], difference.what.removeprefix("parameter ")
-    return None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from helpers.checks.judge import forbidden
 from helpers.checks.judge.real_ranks import judged_on_ranks, too_little_sent
 from helpers.checks.judge.verdict import Verdict, first_wrong, is_number, plain, score, shown, unseen
-from helpers.checks.zero.sharded_adam import OWN_ZERO
 from helpers.run.collectives import Chunks
 from helpers.run.launch import Run
 from helpers.run.measure.meters import wire
@@ -20,7 +20,7 @@ MOST_BYTES = 2000               # sent: a number or two, with headers
 
 
 @dataclass(frozen=True)
-class Gradients:
+class ClipGradients:
     """Whole gradients, of which the first are sharded and the others replicated, and the limit of their norm."""
 
     sharded: tuple[tuple[float, ...], ...]
@@ -34,17 +34,17 @@ class Gradients:
         return math.sqrt(sharded * squares[0] + replicated * squares[1])
 
 
-BINDING = Gradients(((3.0, 0.0, 0.0, 4.0, 0.0), (0.0, 12.0)), ((84.0,),), 17.0)        # 5, 13, 85
-PLAIN = Gradients(((3.0, 4.0),), (), 1.0)                       # two ranks have nothing
-LOOSE = Gradients(((0.003,) * 10_001,), ((0.1, 0.2),), 10.0)    # so many that nobody sends them all unseen
-OTHERS = (Gradients(((0.0,), (7.0, 24.0, 0.0)), ((60.0, 0.0), (0.0,)), 13.0, 3),
-          Gradients(((6.0, 8.0),), ((1e-3,),), 5.0, 2), Gradients((), ((3.0, 4.0),), 1.0, 3),
-          Gradients(((0.0,) * 6,), ((0.0,),), 1.0, 2), Gradients(((8.0, 15.0),), ((0.5,),), 20.0, 1))
+BINDING = ClipGradients(((3.0, 0.0, 0.0, 4.0, 0.0), (0.0, 12.0)), ((84.0,),), 17.0)        # 5, 13, 85
+PLAIN = ClipGradients(((3.0, 4.0),), (), 1.0)                       # two ranks have nothing
+LOOSE = ClipGradients(((0.003,) * 10_001,), ((0.1, 0.2),), 10.0)    # so many that nobody sends them all unseen
+OTHERS = (ClipGradients(((0.0,), (7.0, 24.0, 0.0)), ((60.0, 0.0), (0.0,)), 13.0, 3),
+          ClipGradients(((6.0, 8.0),), ((1e-3,),), 5.0, 2), ClipGradients((), ((3.0, 4.0),), 1.0, 3),
+          ClipGradients(((0.0,) * 6,), ((0.0,),), 1.0, 2), ClipGradients(((8.0, 15.0),), ((0.5,),), 20.0, 1))
 
 
 def check_clip(function: object) -> float:
     """3 points: the global norm, scaled as torch scales, one small message."""
-    runs, norm = judged_on_ranks(_clip, function, (PLAIN, BINDING, LOOSE), OWN_ZERO, _not_norm)
+    runs, norm = judged_on_ranks(_clip, function, (PLAIN, BINDING, LOOSE), forbidden.ZERO, _not_norm)
     later = norm and "judged once the norm is right"
     scaled, cost = (first_wrong(look(run, case) for case, run in runs.items()) for look in (_not_scaled, _cost))
     return score([Verdict(1, "the norm of the whole gradient", norm),
@@ -55,12 +55,12 @@ def check_clip(function: object) -> float:
 @unseen
 def check_clip_unseen(function: object) -> float:
     """1 point: other gradients and numbers of ranks, also all zero, or none sharded."""
-    _, wrong = judged_on_ranks(_clip, function, OTHERS, OWN_ZERO,
+    _, wrong = judged_on_ranks(_clip, function, OTHERS, forbidden.ZERO,
                                lambda run, case: _not_norm(run, case) or _not_scaled(run, case) or _cost(run, case))
     return score([Verdict(1, "other gradients and numbers of ranks", wrong)], "It holds anywhere.")
 
 
-def _clip(function, rank: int, world_size: int, case: Gradients) -> tuple[object, list[list[float]], int]:
+def _clip(function, rank: int, world_size: int, case: ClipGradients) -> tuple[object, list[list[float]], int]:
     """What it returned, in plain numbers; all gradients afterwards; bytes sent."""
     sharded = [Chunks(torch.tensor(g), world_size)[rank].clone() for g in case.sharded]
     replicated = [torch.tensor(g)[:, None] for g in case.replicated]
@@ -71,7 +71,7 @@ def _clip(function, rank: int, world_size: int, case: Gradients) -> tuple[object
     return (returned if is_number(returned) else shown(returned)), [g.reshape(-1).tolist() for g in kept], sent.sent
 
 
-def _not_norm(run: Run, case: Gradients) -> str | None:
+def _not_norm(run: Run, case: ClipGradients) -> str | None:
     right, n = case.norm(), case.world_size
     for rank, (norm, _, _) in enumerate(run.results):
         if not is_number(norm):
@@ -87,14 +87,14 @@ def _not_norm(run: Run, case: Gradients) -> str | None:
     return too_little_sent(run, 8 * (n > 1 and bool(case.sharded)))
 
 
-def _own(case: Gradients, rank: int, kinds: tuple[int, int] = (1, 1)) -> float:
+def _own(case: ClipGradients, rank: int, kinds: tuple[int, int] = (1, 1)) -> float:
     """The norm of what this rank holds."""
     shards = [Chunks(torch.tensor(g), case.world_size)[rank] for g in case.sharded] * kinds[0]
     squares = sum(float((shard.double() ** 2).sum()) for shard in shards)
     return math.sqrt(squares + kinds[1] * sum(v * v for g in case.replicated for v in g))
 
 
-def _not_scaled(run: Run, case: Gradients) -> str | None:
+def _not_scaled(run: Run, case: ClipGradients) -> str | None:
     factor = min(1.0, case.max_norm / (case.norm() + 1e-6))
     for rank, (_, after, _) in enumerate(run.results):
         before = [*(Chunks(torch.tensor(g), case.world_size)[rank].tolist() for g in case.sharded),
@@ -108,7 +108,7 @@ def _not_scaled(run: Run, case: Gradients) -> str | None:
     return None
 
 
-def _why(got: float, value: float, case: Gradients, factor: float) -> str:
+def _why(got: float, value: float, case: ClipGradients, factor: float) -> str:
     if math.isnan(got):
         return ": is something divided by a norm of 0?"
     if math.isclose(got, value):
@@ -118,7 +118,7 @@ def _why(got: float, value: float, case: Gradients, factor: float) -> str:
     return ": it is scaled twice" if math.isclose(got, value * factor**2, rel_tol=1e-3) else ""
 
 
-def _cost(run: Run, case: Gradients) -> str | None:
+def _cost(run: Run, case: ClipGradients) -> str | None:
     calls = [span.kind for span in run.trace if span.rank == 0]
     if case.world_size > 1 and len(calls) > 1:
         return f"{len(calls)} calls of torch.distributed ({', '.join(calls[:3])}); one is enough"
@@ -126,7 +126,7 @@ def _cost(run: Run, case: Gradients) -> str | None:
     return f"a rank sends {sent:,} bytes; one number is enough" if sent > MOST_BYTES else None
 
 
-def _said(case: Gradients) -> str:
+def _said(case: ClipGradients) -> str:
     return f"sharded {_listed(case.sharded)}, replicated {_listed(case.replicated)}, limit {case.max_norm:g}"
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from helpers.checks.judge.live_peak import Alive
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.live_peak import LivePeak
 from helpers.checks.judge.real_ranks import judged_on_ranks, too_little_sent
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, shown, unseen
-from helpers.checks.zero.sharded_adam import OWN_ZERO
 from helpers.predict.collectives import step_elements_sent
 from helpers.run.collectives import Chunks
 from helpers.run.launch import Run
@@ -24,7 +24,7 @@ FULL_LAYERS = 3                 # that may be alive at once, of parameters and g
 
 
 @dataclass(frozen=True)
-class Model:
+class LayerCase:
     """y = x W_1^T W_2^T ...: the widths between the layers, the samples of each rank, and the ranks."""
 
     widths: tuple[int, ...]
@@ -64,14 +64,14 @@ class Model:
                      for width in (self.widths[0], self.widths[-1]))
 
 
-PLAIN, LARGE = Model((3, 5, 2, 4)), Model((128,) * 9)
-OTHERS = (Model((2, 3), 1, 3), Model((4, 1, 4, 1), 3, 2), Model((5, 3), 2, 1),
-          Model((100, 90, 110, 100, 90, 110, 100), 2, 3))
+PLAIN, LARGE = LayerCase((3, 5, 2, 4)), LayerCase((128,) * 9)
+OTHERS = (LayerCase((2, 3), 1, 3), LayerCase((4, 1, 4, 1), 3, 2), LayerCase((5, 3), 2, 1),
+          LayerCase((100, 90, 110, 100, 90, 110, 100), 2, 3))
 
 
-def check_lending(function: object) -> float:
+def check_layer_at_a_time(function: object) -> float:
     """4 points: gradients as autograd has them, little alive at once, bytes of stage 3."""
-    runs, wrong = judged_on_ranks(_step, function, (PLAIN, LARGE), OWN_ZERO, _unlike)
+    runs, wrong = judged_on_ranks(_step, function, (PLAIN, LARGE), forbidden.ZERO, _unlike)
     later = wrong and "judged once the gradients are right"
     alive, sent = (first_wrong(look(run, model) for model, run in runs.items()) for look in (_alive, _sent))
     return score([Verdict(2, "shards of the mean gradient", wrong), Verdict(1, "a layer at a time", later or alive),
@@ -79,15 +79,15 @@ def check_lending(function: object) -> float:
 
 
 @unseen
-def check_lending_unseen(function: object) -> float:
+def check_layer_at_a_time_unseen(function: object) -> float:
     """1 point: other widths, samples and numbers of ranks."""
-    _, wrong = judged_on_ranks(_step, function, OTHERS, OWN_ZERO,
+    _, wrong = judged_on_ranks(_step, function, OTHERS, forbidden.ZERO,
                                lambda run, model: _unlike(run, model) or _alive(run, model) or _sent(run, model))
     return score([Verdict(1, "other widths and numbers of ranks", wrong)], "It holds anywhere.")
 
 
 @dataclass
-class Seen:
+class LayerStep:
     """What one rank returned, what of its arguments was changed, the most that was alive, and what it sent."""
 
     returned: list | str
@@ -96,17 +96,17 @@ class Seen:
     sent: int
 
 
-def _step(function, rank: int, world_size: int, model: Model) -> Seen:
+def _step(function, rank: int, world_size: int, model: LayerCase) -> LayerStep:
     shards = [Chunks(weight.reshape(-1), world_size)[rank].clone() for weight in model.weights()]
     x, t = model.sample(rank)
     before = [one.clone() for one in (*shards, x)]
-    with wire() as sent, Alive((*shards, x, t), model.most_bytes) as alive:
+    with wire() as sent, LivePeak((*shards, x, t), model.most_bytes) as alive:
         returned = function(list(zip(shards, model.shapes, strict=True)), x, lambda y: y + t)
     changed = next((number for number, pair in enumerate(zip((*shards, x), before, strict=True))
                     if not torch.equal(*pair)), None)
     plain = [_plain(one) for one in returned] if isinstance(returned, (list, tuple)) else shown(returned)
     name = "x" if changed == len(shards) else f"the shard of layer {changed}"
-    return Seen(plain, None if changed is None else name, alive.peak, sent.sent)
+    return LayerStep(plain, None if changed is None else name, alive.peak, sent.sent)
 
 
 def _plain(gradient: object) -> list[float] | str:
@@ -116,7 +116,7 @@ def _plain(gradient: object) -> list[float] | str:
     return gradient.tolist() if gradient.ndim == 1 else f"one of shape {list(gradient.shape)}"
 
 
-def _expected(model: Model, ranks: list[int]) -> list[list[float]]:
+def _expected(model: LayerCase, ranks: list[int]) -> list[list[float]]:
     """Flat gradients of the mean over `ranks`, by autograd."""
     weights = [weight.requires_grad_() for weight in model.weights()]
     with torch.enable_grad():
@@ -128,7 +128,7 @@ def _expected(model: Model, ranks: list[int]) -> list[list[float]]:
     return [weight.grad.reshape(-1).tolist() for weight in weights]
 
 
-def _unlike(run: Run, model: Model) -> str | None:
+def _unlike(run: Run, model: LayerCase) -> str | None:
     n, right = model.world_size, _expected(model, list(range(model.world_size)))
     for rank, seen in enumerate(run.results):
         if isinstance(seen.returned, str) or len(seen.returned) != len(right):
@@ -148,7 +148,7 @@ def _unlike(run: Run, model: Model) -> str | None:
     return too_little_sent(run, _least(model) * 2 / 3)      # of layers that are kept, less is sent
 
 
-def _why(got: list[float], layer: int, model: Model, rank: int) -> str:
+def _why(got: list[float], layer: int, model: LayerCase, rank: int) -> str:
     """Which known mistake makes these numbers."""
     n, everybody = model.world_size, _expected(model, list(range(model.world_size)))[layer]
     own = _expected(model, [rank])[layer]
@@ -170,7 +170,7 @@ def _first_apart(got: list[float], expected: list[float]) -> int | None:
                  if not abs(one - other) <= close), None)
 
 
-def _alive(run: Run, model: Model) -> str | None:
+def _alive(run: Run, model: LayerCase) -> str | None:
     peak = max(seen.peak for seen in run.results)
     if peak <= model.most_bytes:
         return None
@@ -179,12 +179,12 @@ def _alive(run: Run, model: Model) -> str | None:
             f"activations; {FULL_LAYERS} are allowed. Is a matrix kept, or a view of a whole gradient?")
 
 
-def _least(model: Model) -> float:
+def _least(model: LayerCase) -> float:
     """Bytes that a rank must send."""
     return 4 * step_elements_sent(model.num_params, 3, model.world_size)
 
 
-def _sent(run: Run, model: Model) -> str | None:
+def _sent(run: Run, model: LayerCase) -> str | None:
     least, sent = _least(model), max(seen.sent for seen in run.results)
     if least < SOME_BYTES or sent <= 1.06 * least:
         return None

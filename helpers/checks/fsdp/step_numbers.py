@@ -30,7 +30,7 @@ MISTAKES = {            # what two mistakes lead to names both
              ELEMENTS: sent("kept") / 4}}
 
 
-def check_fsdp(predicted_bytes: object, predicted_gathers: object, measured: object) -> float:
+def check_fsdp_step(predicted_bytes: object, predicted_gathers: object, measured: object) -> float:
     """4 points: bytes on gloo in both modes, number of all_gathers, and bytes measured."""
     given = predicted_bytes if isinstance(predicted_bytes, dict) else {}
     counts = predicted_gathers if isinstance(predicted_gathers, dict) else {}

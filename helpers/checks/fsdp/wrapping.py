@@ -7,11 +7,11 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from helpers.checks.judge import forbidden
 from helpers.checks.judge.real_ranks import judged_on_ranks
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
-from helpers.checks.zero.sharded_adam import OWN_ZERO
 from helpers.run.launch import Run, launch
-from helpers.run.measure.state import held
+from helpers.run.measure.state import state_tensors
 from helpers.run.models import GPT
 
 NUM_STEPS, RATE = 3, 2e-3       # not Adam's own rate, so that a forgotten one is seen
@@ -20,7 +20,7 @@ MORE_UNITS = 3                  # than blocks: the rest of the model, in so many
 
 
 @dataclass(frozen=True)
-class Job:
+class WrapCase:
     """A small GPT whose embedding is also its output layer, and the ranks."""
 
     layers: int = 6
@@ -40,13 +40,13 @@ class Job:
         return 4 * (12 * self.hidden**2 + 13 * self.hidden)
 
 
-SEEN = Job()
-OTHERS = (Job(4, 128, 3), Job(8, 96, 2))
+SEEN = WrapCase()
+OTHERS = (WrapCase(4, 128, 3), WrapCase(8, 96, 2))
 
 
 def check_wrap(function: object) -> float:
     """3 points: trains as one process does; a block at a time."""
-    runs, wrong = judged_on_ranks(_train, function, (SEEN,), OWN_ZERO, _unlike)
+    runs, wrong = judged_on_ranks(_train, function, (SEEN,), forbidden.ZERO, _unlike)
     units = first_wrong(_odd_units(run, job) for job, run in runs.items())
     return score([Verdict(2, "trains as one process does", wrong),
                   Verdict(1, "a block at a time", (wrong and "judged once it trains") or units)],
@@ -56,13 +56,13 @@ def check_wrap(function: object) -> float:
 @unseen
 def check_wrap_unseen(function: object) -> float:
     """1 point: other depths, widths and numbers of ranks."""
-    _, wrong = judged_on_ranks(_train, function, OTHERS, OWN_ZERO,
+    _, wrong = judged_on_ranks(_train, function, OTHERS, forbidden.ZERO,
                                lambda run, job: _unlike(run, job) or _odd_units(run, job))
     return score([Verdict(1, "other models and numbers of ranks", wrong)], "It holds anywhere.")
 
 
 @dataclass
-class Trained:
+class WrapResult:
     """What one rank has after three steps: whole parameters, names of those that are not sharded, and Adam."""
 
     parameters: dict[str, Tensor]
@@ -71,16 +71,16 @@ class Trained:
     decays: bool                    # whether Adam has a weight decay
 
 
-def _train(function, rank: int, world_size: int, job: Job) -> Trained | str:
+def _train(function, rank: int, world_size: int, job: WrapCase) -> WrapResult | str:
     returned = function(job.model(), RATE)
     if not (isinstance(returned, (tuple, list)) and [*map(_kind, returned)] == ["model", "optimizer"]):
         return _listed(returned)
     model, optimizer = returned
     _take_steps(model, optimizer, job.batches()[:, rank, None])
     parameters = dict(model.named_parameters())
-    return Trained({name: _whole(p) for name, p in parameters.items()},
+    return WrapResult({name: _whole(p) for name, p in parameters.items()},
                    [name for name, p in parameters.items() if not hasattr(p, "full_tensor")],
-                   sum(moment.numel() for moment in held(model, optimizer).get("momentum", [])),
+                   sum(moment.numel() for moment in state_tensors(model, optimizer).get("momentum", [])),
                    any(group.get("weight_decay") for group in optimizer.param_groups))
 
 
@@ -108,19 +108,19 @@ def _whole(parameter: Tensor) -> Tensor:
 
 
 @cache
-def _one_process(job: Job) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _one_process(job: WrapCase) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """What is the same for all answers: parameters at first, and what training makes of them."""
     return launch(_alone, 1, job).results[0]
 
 
-def _alone(rank: int, world_size: int, job: Job) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _alone(rank: int, world_size: int, job: WrapCase) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     model = job.model()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     _take_steps(model, torch.optim.Adam(model.parameters(), RATE), job.batches())
     return start, {name: p.detach() for name, p in model.named_parameters()}
 
 
-def _unlike(run: Run, job: Job) -> str | None:
+def _unlike(run: Run, job: WrapCase) -> str | None:
     for rank, trained in enumerate(run.results):
         if isinstance(trained, str):
             return f"rank {rank} returned {trained}; the model and an optimizer are asked for, in this order"
@@ -137,7 +137,7 @@ def _unlike(run: Run, job: Job) -> str | None:
     return None
 
 
-def _apart(trained: Trained, start: dict[str, Tensor], right: dict[str, Tensor]) -> str | None:
+def _apart(trained: WrapResult, start: dict[str, Tensor], right: dict[str, Tensor]) -> str | None:
     """Which parameter is not where one process has it."""
     found = trained.parameters
     if missing := [name for name, p in right.items() if name not in found or found[name].shape != p.shape]:
@@ -156,7 +156,7 @@ def _apart(trained: Trained, start: dict[str, Tensor], right: dict[str, Tensor])
     return None
 
 
-def _odd_units(run: Run, job: Job) -> str | None:
+def _odd_units(run: Run, job: WrapCase) -> str | None:
     """By the collectives of a step: each unit reduces its gradients once, and gathers twice if it was freed."""
     gathers, reductions = ([span.nbytes for span in run.trace if span.rank == 0 and span.kind.startswith(kind)]
                            for kind in ("all_gather", "reduce_scatter"))

@@ -32,7 +32,7 @@ def without_annotations(function: object) -> Iterator[None]:
             each.__annotations__ = annotations
 
 
-def table_brought(function: object) -> str | None:
+def captured_table(function: object) -> str | None:
     """Words about a table of steps, such as ("F", 3), that the function brings along."""
     if (count := num_steps(function)) <= MOST_STEPS:
         return None

@@ -27,7 +27,7 @@ def settled(measure: Callable[[], int], most: float) -> int:
     return now
 
 
-class Alive(TorchDispatchMode):
+class LivePeak(TorchDispatchMode):
     """Counts, after each operation inside the block, the bytes of all tensors seen so far that still live.
 
     known     tensors that do not count

@@ -1,38 +1,41 @@
-"""Run a learner's function on real ranks, where what the course has written itself cannot be imported."""
+"""Run a learner's function on real ranks, where what the exercise forbids cannot be imported."""
 from __future__ import annotations
 
 import contextlib
 import os
 import pickle
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised, forbid, packed
-from helpers.run.launch import Run, launch
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.checks.judge.forbidden import forbid
+from helpers.checks.judge.other_process import Raised, about_stub_or_import, pickled
+from helpers.facts.measured import Wire
+from helpers.facts.trace import Trace
+from helpers.run.launch import RankFailed, RankHung, Run, launch
+from helpers.run.measure import meters, recorder
 
 DEADLINE_S = 15.0
-OWN_DDP = (*FORBIDDEN, "helpers.run.ddp", "helpers.run.ddp_demo")
-OWN_MODULES = "|".join(("ranks", "buckets", "accumulation", "means", "sampler", "sharded_adam", "gradient_shards",
-                        "lending", "clipping", "wrapping", "alive", "leaks"))
-OWN_FRAME = re.compile(rf'\n {{4}}File "(?:{OWN_MODULES})\.py", line [^\n]*'
-                       rf'|\n {{2}}File "(?:{OWN_MODULES})\.py", line [^\n]*(?:\n {{4}}[^\n]*)?')
-HALTED = re.compile(r"ModuleNotFoundError: (?:import of ([\w.]+) halted"
-                    r"|No module named '([\w.]+)'; '[\w.]+' is not a package)")
+CHECKS = Path(__file__).parent.parent           # whose lines no learner wants to read
 
 
 def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, case: object, world_size: int,
-             forbidden: tuple[str, ...] = OWN_DDP) -> Run | Raised:
+             forbidden: tuple[str, ...]) -> Run | Raised:
     """A run of `job(function, rank, world_size, case)`, or words about what went wrong with it."""
+    (run,) = on_ranks_together(job, function, [case], world_size, forbidden)
+    return run
+
+
+def on_ranks_together(job: Callable[[Callable, int, int, Any], Any], function: object, cases: list,
+                      world_size: int, forbidden: tuple[str, ...]) -> list[Run | Raised]:
+    """A run of each case up to the first that fails, all of them in one launch; each case gets the function anew."""
+    sent = pickled(function)
     try:
-        return launch(_over_there, world_size, job, packed(function), case, forbidden, timeout_s=DEADLINE_S)
+        run = launch(_on_each_rank, world_size, job, sent, cases, forbidden, timeout_s=DEADLINE_S)
+        return _by_case(run.results)
     except (RankFailed, RankHung) as error:
-        words = OWN_FRAME.sub("", str(error))
-        if used := HALTED.search(words):
-            return Raised(f"uses {used[1] or used[2]}, which this exercise asks you to do without")
-        unwritten = re.search(r"raised NotImplementedError$", words, re.MULTILINE)
-        return Raised("is not written yet" if unwritten else f"on real ranks: {words}")
+        return [*_by_case([record.yielded for record in error.records]), Raised(_words(error, forbidden))]
 
 
 def judged_on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, cases: tuple,
@@ -40,16 +43,17 @@ def judged_on_ranks(job: Callable[[Callable, int, int, Any], Any], function: obj
                     ) -> tuple[dict[Any, Run], str | None]:
     """Runs of the cases up to the first that fails or is wrong, so that one deadline is long enough; what is wrong.
 
-    Each case has a `world_size`.
+    Each case has a `world_size`; neighbours that have the same one share a launch.
     """
     runs = {}
-    for case in cases:
-        run = on_ranks(job, function, case, case.world_size, forbidden)
-        if isinstance(run, Raised):
-            return runs, run.words
-        runs[case] = run
-        if words := wrong(run, case):
-            return runs, words
+    for world_size, alike in groupby(cases, key=lambda case: case.world_size):
+        together = list(alike)
+        for case, run in zip(together, on_ranks_together(job, function, together, world_size, forbidden), strict=False):
+            if isinstance(run, Raised):
+                return runs, run.words
+            runs[case] = run
+            if words := wrong(run, case):
+                return runs, words
     return runs, None
 
 
@@ -61,8 +65,30 @@ def too_little_sent(run: Run, least: float) -> str | None:
     return f"no rank sends more than {sent:,} bytes, and {least:,.0f} are needed: where are the others' numbers from?"
 
 
-def _over_there(rank: int, world_size: int, job: Callable, sent: bytes, case: object,
-                forbidden: tuple[str, ...]) -> Any:
+def _words(error: RankFailed | RankHung, forbidden: tuple[str, ...]) -> str:
+    if isinstance(error, RankFailed):
+        for raised in error.errors:
+            if words := about_stub_or_import(raised, forbidden):
+                return words
+    return f"on real ranks: {error.without(CHECKS)}"
+
+
+def _on_each_rank(rank: int, world_size: int, job: Callable, sent: bytes, cases: list, forbidden: tuple[str, ...],
+                  ) -> Iterator[tuple[Any, Wire, Trace]]:
+    """Yields for each case the job's result, bytes on the wire, and calls of torch.distributed."""
     forbid(forbidden)
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        return job(pickle.loads(sent), rank, world_size, case)
+        for case in cases:
+            before = len(recorder.spans())
+            with meters.wire() as wire:
+                result = job(pickle.loads(sent), rank, world_size, case)
+            yield result, wire, recorder.spans()[before:]
+
+
+def _by_case(yielded: list[Sequence[tuple[Any, Wire, Trace]]]) -> list[Run]:
+    """A run of each case that all ranks are done with: results, bytes and calls."""
+    runs = []
+    for ranks in zip(*yielded, strict=False):
+        results, wires, traces = zip(*ranks, strict=True)
+        runs.append(Run(list(results), [], [span for trace in traces for span in trace], list(wires), [], 0.0))
+    return runs

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from helpers.facts.errors import CourseError
 
+NOT_WRITTEN = "is not written yet"        # of a function that is still the stub
 CLOSE = 0.005                   # relative: three significant digits are enough
 MOST_SHOWN = 80                 # characters of a learner's own value in a message
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import math
 
-from helpers.checks.judge.verdict import Verdict, is_number, number_verdict, plain, score, shown, unseen
+from helpers.checks.judge.other_process import about_stub_or_import
+from helpers.checks.judge.verdict import (
+    Verdict,
+    first_wrong,
+    is_number,
+    number_verdict,
+    plain,
+    score,
+    shown,
+    unseen,
+)
 from helpers.facts.units import MiB
 from helpers.predict.memory import recipe, state_bytes
-from helpers.run.launch import Run, launch
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.launch import RankFailed, RankHung, Run, launch
 
 WIDTH, DEPTH = 512, 16
 PARAMS = WIDTH**2 * DEPTH
@@ -30,7 +39,7 @@ def check_measured(measure: object, predicted_mib: object) -> float:
                 "is the size in MB; MiB are asked for": right * MiB / 1e6,
                 "is the parameters' share alone": 4 * PARAMS / 2 / MiB}
     return score([number_verdict(1, "predicted", predicted_mib, right, mistakes),
-                  Verdict(1, "measured on 2 ranks", _wrong(measure, 2))], "Prediction and measurement agree.")
+                  Verdict(1, "measured on 2 ranks", _wrong(measure, 2)[0])], "Prediction and measurement agree.")
 
 
 @unseen
@@ -38,24 +47,28 @@ def check_measured_unseen(measure: object) -> float:
     """1 point: the same program on other numbers of ranks."""
     verdicts = []
     for ranks in (3, 4):
-        verdicts.append(Verdict(0.5, f"measured on {ranks} ranks", _wrong(measure, ranks)))
-        if "not done after" in (verdicts[-1].wrong or ""):
+        wrong, hung = _wrong(measure, ranks)
+        verdicts.append(Verdict(0.5, f"measured on {ranks} ranks", wrong))
+        if hung:
             break                                               # one deadline is long enough
     return score(verdicts, "The program measures, whatever the number of ranks.")
 
 
-def _wrong(measure: object, ranks: int) -> str | None:
-    """What is wrong with a program that should measure SGD with momentum under FSDP."""
+def _wrong(measure: object, ranks: int) -> tuple[str | None, bool]:
+    """What is wrong with a program that should measure SGD with momentum under FSDP, and whether it hung."""
     if measure is None or measure is ...:
-        return "nothing here yet"
+        return "nothing here yet", False
     if not callable(measure):
-        return f"a function measure(rank, world_size) is asked for, not {shown(measure)}"
+        return f"a function measure(rank, world_size) is asked for, not {shown(measure)}", False
     try:
         run = launch(measure, ranks, timeout_s=DEADLINE_S)
-    except (RankFailed, RankHung, ValueError) as error:
-        unwritten = "raised NotImplementedError" in str(error)
-        return "is not written yet" if unwritten else str(error) or "cannot be launched"
-    return next((wrong for rank in range(ranks) if (wrong := _rank_wrong(run, rank, ranks)) is not None), None)
+    except RankFailed as failure:
+        return next(filter(None, map(about_stub_or_import, failure.errors)), str(failure)), False
+    except RankHung as hang:
+        return str(hang), True
+    except ValueError as error:
+        return str(error) or "cannot be launched", False
+    return first_wrong(_rank_wrong(run, rank, ranks) for rank in range(ranks)), False
 
 
 def _rank_wrong(run: Run, rank: int, ranks: int) -> str | None:

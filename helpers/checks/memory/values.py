@@ -11,15 +11,15 @@ from helpers.checks.judge.verdict import CheckFailed, Verdict, is_number, number
 from helpers.facts.units import GB, GiB
 from helpers.predict.memory import recipe, smallest_ranks, state_bytes
 
-STAGES = {"DDP": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
+ZERO_STAGES_ASKED = {"DDP": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
 PARAMS, RANKS, BUDGET = 13e9, 8, 24 * GB
 
 
 def check_table(gb_per_rank: object) -> float:
     """4 points: GB of model state a rank for 13 billion parameters on 8 ranks, one for each of STAGES."""
-    answer = _dict_with(gb_per_rank, list(STAGES))
+    answer = _dict_with(gb_per_rank, list(ZERO_STAGES_ASKED))
     verdicts = [number_verdict(1, name, answer[name], state_bytes(PARAMS, RANKS, stage) / GB, _table_mistakes(stage))
-                for name, stage in STAGES.items()]
+                for name, stage in ZERO_STAGES_ASKED.items()]
     return score(verdicts, "Each stage shards more; the parameters come last, and only then does the floor go.")
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 
-from helpers.checks.judge.other_process import Raised, elsewhere, words_for
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised, in_other_process, words_for
 from helpers.checks.judge.verdict import Verdict, first_wrong, plain, score, shown, unseen
-from helpers.checks.pipeline.orders import LARGEST, OWN_ORDERS, told
+from helpers.checks.pipeline.orders import LARGEST, told
 
 
 @dataclass(frozen=True)
-class Model:
+class BalanceCase:
     """What `balance` is called with."""
 
     num_blocks: int
@@ -36,13 +37,15 @@ class Model:
                 f"embedding_s={self.embedding_s:g}, output_s={self.output_s:g})")
 
 
-OUTPUT = Model(7, 3, output_s=2.0), Model(16, 4, 2.0, output_s=7.0)
-BOTH = (Model(9, 3, 1.0, 2.0, 4.0), Model(4, 3, 2.0, 2.5, 5.0), Model(6, 3, 2.0, 2.5, 5.0),
-        Model(6, 4, 0.1, 0.3, 0.05), Model(2, 5, 1.0, 0.25, 0.125))
+OUTPUT = BalanceCase(7, 3, output_s=2.0), BalanceCase(16, 4, 2.0, output_s=7.0)
+BOTH = (BalanceCase(9, 3, 1.0, 2.0, 4.0), BalanceCase(4, 3, 2.0, 2.5, 5.0), BalanceCase(6, 3, 2.0, 2.5, 5.0),
+        BalanceCase(6, 4, 0.1, 0.3, 0.05), BalanceCase(2, 5, 1.0, 0.25, 0.125))
 _draw = random.Random(9)
-OTHERS = (Model(5, 1, 1.0, 0.5, 2.0), Model(2, 4), Model(6, 3, 1.0, 0.0, 9.0), Model(32, 4, 0.0021, 0.0001, 0.0063),
-          Model(7, 3, 2.0, 1.5, 5.0), Model(5, 3, 2.0, 2.5, 3.0),
-          *(Model(_draw.randint(1, 40), _draw.randint(2, 8), *(_draw.choice((0.5, 1.0, 1.7, 3.0)) for _ in range(3)))
+OTHERS = (BalanceCase(5, 1, 1.0, 0.5, 2.0), BalanceCase(2, 4), BalanceCase(6, 3, 1.0, 0.0, 9.0),
+          BalanceCase(32, 4, 0.0021, 0.0001, 0.0063),
+          BalanceCase(7, 3, 2.0, 1.5, 5.0), BalanceCase(5, 3, 2.0, 2.5, 3.0),
+          *(BalanceCase(_draw.randint(1, 40), _draw.randint(2, 8),
+                        *(_draw.choice((0.5, 1.0, 1.7, 3.0)) for _ in range(3)))
             for _ in range(6)))
 
 
@@ -66,8 +69,8 @@ def check_balance_unseen(function: object) -> float:
     return score([Verdict(1, "other models", wrong)], "It holds for any model.")
 
 
-def _given(function: object, models: tuple[Model, ...]) -> dict[Model, object]:
-    given = told(elsewhere(_ask, function, [asdict(model) for model in models], OWN_ORDERS))
+def _given(function: object, models: tuple[BalanceCase, ...]) -> dict[BalanceCase, object]:
+    given = told(in_other_process(_ask, function, [asdict(model) for model in models], forbidden.SCHEDULES))
     return dict(zip(models, given, strict=True))
 
 
@@ -88,7 +91,7 @@ def _plain(value: object) -> object:
     return value if type(value) in (type(None), int, float, bool, str) else Raised(shown(value))
 
 
-def _odd(model: Model, answer: object) -> str | None:
+def _odd(model: BalanceCase, answer: object) -> str | None:
     """Why the answer is no way to deal the blocks."""
     if isinstance(answer, Raised):
         return f"{model} {answer.words}"
@@ -103,7 +106,7 @@ def _odd(model: Model, answer: object) -> str | None:
     return None
 
 
-def _slow(model: Model, given: dict[Model, object]) -> str | None:
+def _slow(model: BalanceCase, given: dict[BalanceCase, object]) -> str | None:
     answer = given[model]
     times, least = model.times(answer), _least(model)
     if _equal(max(times), least):
@@ -116,7 +119,7 @@ def _slow(model: Model, given: dict[Model, object]) -> str | None:
 
 
 @cache
-def _least(model: Model) -> float:
+def _least(model: BalanceCase) -> float:
     """The time of the slowest stage at best: every number of blocks is tried for the first, then for the rest."""
     @cache
     def best(stage: int, left: int) -> float:
@@ -132,14 +135,14 @@ def _equal(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9)
 
 
-def _in_blocks(model: Model, rounded: Callable[[float], int]) -> Model:
+def _in_blocks(model: BalanceCase, rounded: Callable[[float], int]) -> BalanceCase:
     """Times of embedding and output layer as whole numbers of blocks."""
     embedding, output = (float(rounded(round(time / model.block_s, 9))) for time in (model.embedding_s, model.output_s))
     return replace(model, block_s=1.0, embedding_s=embedding, output_s=output)
 
 
 ROUNDED = "embedding and output layer take no whole number of blocks, and need not be rounded to one"
-MISTAKES: tuple[tuple[str, Callable[[Model], Model]], ...] = (
+MISTAKES: tuple[tuple[str, Callable[[BalanceCase], BalanceCase]], ...] = (
     ("that would be best without the embedding", lambda model: replace(model, embedding_s=0.0)),
     ("that would be best without the output layer", lambda model: replace(model, output_s=0.0)),
     ("that would be best if the output layer were on the first stage and the embedding on the last",
@@ -157,7 +160,7 @@ MISTAKES: tuple[tuple[str, Callable[[Model], Model]], ...] = (
     ("that would be best if times were in blocks: how long does one take?", lambda model: replace(model, block_s=1.0)))
 
 
-def _mistaken(given: dict[Model, object]) -> str | None:
+def _mistaken(given: dict[BalanceCase, object]) -> str | None:
     """What was taken for the times, if that explains every answer."""
     if any(_odd(model, answer) for model, answer in given.items()):
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from helpers.checks.judge.verdict import CheckFailed, Verdict, first_wrong, score, shown
-from helpers.checks.zero_bubble.filling import length, longest_chain, with_grid
+from helpers.checks.pipeline.order_words import length, longest_chain, with_grid
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import Action, IllegalSchedule, Schedule, from_csv, validate
 from helpers.facts.schedules.in_flight import held
@@ -48,12 +48,12 @@ WHOLE = Task((                  # B2 before F2 on rank 1; B1 of rank 1 and F3 of
     3 * (M + P - 1), "units", 6, "five")                # and p - 1 backwards come after the last rank's work
 
 
-def check_mended(broken: object, mended: object) -> float:
+def check_mended_order(broken: object, mended: object) -> float:
     """3 points: every W after its I, nobody waits for ever, and memory and length with few steps moved."""
     return _check(SPLIT, broken, mended)
 
 
-def check_mended_whole(broken: object, mended: object) -> float:
+def check_mended_whole_order(broken: object, mended: object) -> float:
     """3 points: every B after its F, nobody waits for ever, and memory and length."""
     return _check(WHOLE, broken, mended)
 

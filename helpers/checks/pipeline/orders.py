@@ -7,19 +7,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
-from helpers.checks.judge.captured import table_brought
-from helpers.checks.judge.other_process import FORBIDDEN, Raised, elsewhere, words_for
-from helpers.checks.judge.real_ranks import HALTED
-from helpers.checks.judge.verdict import CheckFailed, plain, shown
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.captured import captured_table
+from helpers.checks.judge.other_process import Raised, in_other_process, words_for
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    CheckFailed,
+    plain,
+    shown,
+)
 
-OWN_ORDERS = (*FORBIDDEN, "helpers.facts.schedules", "torch.distributed.pipelining")
 MOST_STEPS = 10_000             # of a rank
 LARGEST = 10**6                 # number of a microbatch that can be printed
 Steps = list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Case:
+class FillCase:
     """What `fill` is called with."""
 
     num_ranks: int
@@ -30,14 +34,16 @@ class Case:
         return f"fill({self.num_ranks}, {self.num_microbatches}, cap={self.cap})"
 
 
-def orders(function: object, cases: tuple[Case, ...], by_rank: bool = False) -> dict[Case, list[Steps] | Raised]:
+def orders(function: object, cases: tuple[FillCase, ...], by_rank: bool = False,
+           ) -> dict[FillCase, list[Steps] | Raised]:
     """What the function gives for each case, as plain lists of plain pairs; `by_rank`: it gives F and B of one rank.
 
     Raises `CheckFailed` if it brings along a table of steps, or if all cases raise alike.
     """
-    if table := table_brought(function):
+    if table := captured_table(function):
         raise CheckFailed(table)
-    given = elsewhere(_ask_each_rank if by_rank else _ask, function, [asdict(case) for case in cases], OWN_ORDERS)
+    ask = _ask_each_rank if by_rank else _ask
+    given = in_other_process(ask, function, [asdict(case) for case in cases], forbidden.SCHEDULES)
     return dict(zip(cases, told(given), strict=True))
 
 
@@ -56,20 +62,14 @@ def _ask_each_rank(function: Callable, case: dict) -> list[Steps] | Raised:
         except BaseException as error:          # also what would end this process
             row = Raised(words_for(error))
         if isinstance(row, Raised):
-            return row if row.words == "is not written yet" else Raised(f"rank {rank}: {row.words}")
+            return row if row.words == NOT_WRITTEN else Raised(f"rank {rank}: {row.words}")
         rows.append(row)
     return rows
 
 
-def named(words: str) -> str:
-    """Words about what was raised, plain ones if that is a module of torch that is forbidden."""
-    used = HALTED.search(words)
-    return f"uses {used[1] or used[2]}, which this exercise asks you to do without" if used else words
-
-
 def told(given: Iterable[object]) -> list[object]:
-    """What was given, with plain words where something was raised; a `CheckFailed` if that is all, and always alike."""
-    answers = [Raised(named(answer.words)) if isinstance(answer, Raised) else answer for answer in given]
+    """What was given; a `CheckFailed` if something was raised for all of it, and always alike."""
+    answers = list(given)
     if isinstance(answers[0], Raised) and all(answer == answers[0] for answer in answers):
         raise CheckFailed(answers[0].words)
     return answers

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
+from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised, answers
 from helpers.checks.judge.verdict import Verdict, first_wrong, is_number, score, shown, unseen
-from helpers.checks.pipeline.orders import OWN_ORDERS, told
+from helpers.checks.pipeline.orders import told
 from helpers.facts.schedules import Action, parse
 from helpers.facts.schedules.in_flight import held
 
 
 @dataclass(frozen=True)
-class Case:
+class PeakCase:
     """What `peak` is called with; steps as in 0F0 0B0."""
 
     text: str
@@ -38,19 +39,19 @@ class Case:
 
 
 ONE, REST = {0: 10}, {0: 1}
-WHOLE = (Case("0F0 0F1 0B0 0B1", ONE, REST),
-         Case("0F0 0B0 0F1 0F2 0B1 0F3 0F4 0B2 0B3 0F5 0B4 0B5", ONE, REST))
-HALVES = (Case("0F0 0I0 0W0 0F1 0I1 0F2 0W1 0I2 0W2", ONE, REST),
-          Case("0F0 0F1 0I0 0F2 0I1 0W0 0W1 0I2 0F3 0F4 0F5 0I3 0I4 0W2 0W4 0I5 0W3 0W5", ONE, REST))
-SEVERAL = (Case("0F0 0F1 1F0 1B0 0B0 0F2 1F1 1F2 1B1 0B1 1B2 0B2", {0: 1000, 1: 10}, {0: 100, 1: 1}),
-           Case("5F0 5I0 2F0 2F1 5F1 2I0 5F2 2F2 5I1 2B1 5F3 5W0 2I2 5W1 5B2 2W0 5B3 2W2", {2: 1000, 5: 10},
+WHOLE = (PeakCase("0F0 0F1 0B0 0B1", ONE, REST),
+         PeakCase("0F0 0B0 0F1 0F2 0B1 0F3 0F4 0B2 0B3 0F5 0B4 0B5", ONE, REST))
+HALVES = (PeakCase("0F0 0I0 0W0 0F1 0I1 0F2 0W1 0I2 0W2", ONE, REST),
+          PeakCase("0F0 0F1 0I0 0F2 0I1 0W0 0W1 0I2 0F3 0F4 0F5 0I3 0I4 0W2 0W4 0I5 0W3 0W5", ONE, REST))
+SEVERAL = (PeakCase("0F0 0F1 1F0 1B0 0B0 0F2 1F1 1F2 1B1 0B1 1B2 0B2", {0: 1000, 1: 10}, {0: 100, 1: 1}),
+           PeakCase("5F0 5I0 2F0 2F1 5F1 2I0 5F2 2F2 5I1 2B1 5F3 5W0 2I2 5W1 5B2 2W0 5B3 2W2", {2: 1000, 5: 10},
                 {2: 100, 5: 1}))
-OTHERS = (Case("3F0 3B0", {3: 7}, {3: 0}),
-          Case("2F0 2F1 2F2 2I2 2I1 2I0 2W1 2W0 2W2", {2: 96}, {2: 96}),
-          Case("5F0 1F0 1F1 5B0 1I0 1I1 5F1 1F2 5I1 1W1 1B2 5W1 1W0", {1: 256, 5: 384}, {1: 200, 5: 7}),
-          Case("0F0 7F0 7I0 0I0 0F1 7F1 7W0 7I1 0W0 0I1 0F2 7F2 7I2 0I2 0W1 7W1 7W2 0W2", {0: 2**30, 7: 3 * 2**29},
+OTHERS = (PeakCase("3F0 3B0", {3: 7}, {3: 0}),
+          PeakCase("2F0 2F1 2F2 2I2 2I1 2I0 2W1 2W0 2W2", {2: 96}, {2: 96}),
+          PeakCase("5F0 1F0 1F1 5B0 1I0 1I1 5F1 1F2 5I1 1W1 1B2 5W1 1W0", {1: 256, 5: 384}, {1: 200, 5: 7}),
+          PeakCase("0F0 7F0 7I0 0I0 0F1 7F1 7W0 7I1 0W0 0I1 0F2 7F2 7I2 0I2 0W1 7W1 7W2 0W2", {0: 2**30, 7: 3 * 2**29},
                {0: 2**29, 7: 2**29}),
-          Case("4F0 4I0 4F1 4F2 4I1 4W0 8F0 8I0 8F1 8F2 8B1 8W0 4F3 8F3 4I2 8I2 4W1 8B3 4I3 8W2 4W2 4W3",
+          PeakCase("4F0 4I0 4F1 4F2 4I1 4W0 8F0 8I0 8F1 8F2 8B1 8W0 4F3 8F3 4I2 8I2 4W1 8B3 4I3 8W2 4W2 4W3",
                {4: 70, 8: 50}, {4: 40, 8: 30}))
 Change = dict[str, tuple[int, int]]             # by kind: how many times kept and how many times waiting
 RIGHT: Change = {"F": (1, 0), "B": (-1, 0), "I": (-1, 1), "W": (0, -1)}
@@ -72,11 +73,11 @@ def check_peak_unseen(function: object) -> float:
     return score([Verdict(1, "other orders", _first_wrong(pairs, pairs))], "It holds for any order.")
 
 
-def _given(function: object, cases: list[Case] | tuple[Case, ...]) -> list[object]:
-    return told(answers(function, [case.arguments for case in cases], "a number of bytes", OWN_ORDERS))
+def _given(function: object, cases: list[PeakCase] | tuple[PeakCase, ...]) -> list[object]:
+    return told(answers(function, [case.arguments for case in cases], "a number of bytes", forbidden.SCHEDULES))
 
 
-Pairs = list[tuple[Case, object]]               # a case and what was given for it
+Pairs = list[tuple[PeakCase, object]]               # a case and what was given for it
 
 
 def _first_wrong(pairs: Pairs, everything: Pairs) -> str | None:
@@ -89,7 +90,7 @@ def _named(pairs: Pairs) -> str | None:
     return next((words for words, wrong in MISTAKES if all(_same(got, wrong(case)) for case, got in pairs)), None)
 
 
-def _wrong(case: Case, got: object, mistake: str | None) -> str | None:
+def _wrong(case: PeakCase, got: object, mistake: str | None) -> str | None:
     if isinstance(got, Raised):
         return f"{case}: {got.words}"
     if not is_number(got):
@@ -106,7 +107,7 @@ def _same(got: object, right: float) -> bool:
     return is_number(got) and math.isclose(got, right, rel_tol=1e-9)
 
 
-def _inventory(case: Case, place: int) -> str:
+def _inventory(case: PeakCase, place: int) -> str:
     """What is alive during a step, by stage."""
     done, parts = case.steps[:place + 1], []
     for stage in case.kept:
@@ -115,29 +116,29 @@ def _inventory(case: Case, place: int) -> str:
     return " and ".join(parts)
 
 
-def _alive(case: Case, **changed: tuple[int, int]) -> list[float]:
+def _alive(case: PeakCase, **changed: tuple[int, int]) -> list[float]:
     """What is alive after each step, if some kinds change it otherwise than they do."""
     change = RIGHT | changed
     return list(accumulate(change[kind][0] * case.kept[stage] + change[kind][1] * case.waiting[stage]
                            for kind, stage, _ in case.steps))
 
 
-def _most(**changed: tuple[int, int]) -> Callable[[Case], float]:
+def _most(**changed: tuple[int, int]) -> Callable[[PeakCase], float]:
     return lambda case: max(_alive(case, **changed))
 
 
-def _of_stages(case: Case) -> list[float]:
+def _of_stages(case: PeakCase) -> list[float]:
     """The peak of each stage alone."""
     own = [" ".join(step for step in case.text.split() if step.startswith(f"{stage}")) for stage in case.kept]
-    return [max(_alive(Case(text, case.kept, case.waiting))) for text in own]
+    return [max(_alive(PeakCase(text, case.kept, case.waiting))) for text in own]
 
 
-def _one_size(stage: Callable) -> Callable[[Case], float]:
-    return lambda case: max(_alive(Case(case.text, *(dict.fromkeys(sizes, sizes[stage(sizes)])
+def _one_size(stage: Callable) -> Callable[[PeakCase], float]:
+    return lambda case: max(_alive(PeakCase(case.text, *(dict.fromkeys(sizes, sizes[stage(sizes)])
                                                      for sizes in (case.kept, case.waiting)))))
 
 
-def _once(case: Case) -> float:
+def _once(case: PeakCase) -> float:
     """As if a microbatch had room for the bytes of its latest stage only."""
     alive, most = {}, 0
     for kind, stage, microbatch in case.steps:
@@ -146,11 +147,11 @@ def _once(case: Case) -> float:
     return most
 
 
-def _counted(case: Case, **changed: tuple[int, int]) -> float:
-    return max(_alive(Case(case.text, *(dict.fromkeys(case.kept, 1),) * 2), **changed))
+def _counted(case: PeakCase, **changed: tuple[int, int]) -> float:
+    return max(_alive(PeakCase(case.text, *(dict.fromkeys(case.kept, 1),) * 2), **changed))
 
 
-MISTAKES: list[tuple[str, Callable[[Case], float]]] = [
+MISTAKES: list[tuple[str, Callable[[PeakCase], float]]] = [
     ("that is what is left at the end, or the least; the fullest moment is asked for", lambda case: _alive(case)[-1]),
     ("that is all that was ever kept: what do backwards give back?", _most(B=(0, 0), I=(0, 0), W=(0, 0))),
     ("that is in microbatches; each counts kept[stage] bytes", _counted),

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from helpers.checks.judge.other_process import Raised
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
+from helpers.checks.pipeline.order_words import as_schedule, length, longest_chain, with_grid
 from helpers.checks.pipeline.orders import Steps, orders
-from helpers.checks.zero_bubble.filling import as_schedule, length, longest_chain, with_grid
 from helpers.facts.schedules import Action, Schedule, dependencies, parse, validate
 from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.schedules.in_flight import held
@@ -23,7 +23,7 @@ from helpers.predict.pipeline import simulate
 
 
 @dataclass(frozen=True)
-class Case:
+class OrderCase:
     """What `order` is called with, besides the rank."""
 
     num_ranks: int
@@ -34,11 +34,11 @@ class Case:
                 f"{self.num_microbatches} microbatch{'es' * (self.num_microbatches > 1)}")
 
 
-ENOUGH = Case(2, 3), Case(3, 3), Case(4, 8)
-FEW = Case(2, 1), Case(4, 2)
+ENOUGH = OrderCase(2, 3), OrderCase(3, 3), OrderCase(4, 8)
+FEW = OrderCase(2, 1), OrderCase(4, 2)
 _draw = random.Random(9)
-OTHERS = (Case(1, 1), Case(1, 4), Case(4, 4), Case(6, 1), Case(5, 4),
-          *(Case(_draw.randint(2, 9), _draw.randint(1, 24)) for _ in range(6)))
+OTHERS = (OrderCase(1, 1), OrderCase(1, 4), OrderCase(4, 4), OrderCase(6, 1), OrderCase(5, 4),
+          *(OrderCase(_draw.randint(2, 9), _draw.randint(1, 24)) for _ in range(6)))
 
 
 def check_order(function: object) -> float:
@@ -64,14 +64,14 @@ def check_order_unseen(function: object) -> float:
                  "It holds for any size.")
 
 
-def _wrong(case: Case, steps: list[Steps] | Raised) -> str | None:
+def _wrong(case: OrderCase, steps: list[Steps] | Raised) -> str | None:
     if illegal := _illegal(case, steps):
         return illegal
     schedule = as_schedule(case, steps)
     return _slow(case, schedule) or _full(case, schedule)
 
 
-def _illegal(case: Case, steps: list[Steps] | Raised) -> str | None:
+def _illegal(case: OrderCase, steps: list[Steps] | Raised) -> str | None:
     if isinstance(steps, Raised):
         return f"{case}: {steps.words}"
     try:
@@ -81,7 +81,7 @@ def _illegal(case: Case, steps: list[Steps] | Raised) -> str | None:
     return None
 
 
-def _slow(case: Case, schedule: Schedule) -> str | None:
+def _slow(case: OrderCase, schedule: Schedule) -> str | None:
     least = 3 * (case.num_microbatches + case.num_ranks - 1)
     if (now := length(schedule)) == least:
         return None
@@ -89,7 +89,7 @@ def _slow(case: Case, schedule: Schedule) -> str | None:
     return with_grid(schedule, f"{case}: the step takes {now} units, and 1F1B's {least}: {why}", in_units=True)
 
 
-def _full(case: Case, schedule: Schedule) -> str | None:
+def _full(case: OrderCase, schedule: Schedule) -> str | None:
     is_gpipe = all(step.kind == "F" for steps in schedule.steps for step in steps[:case.num_microbatches])
     why = "a B must come first" + ". GPipe takes no longer, but holds all microbatches" * is_gpipe
     for rank, steps in enumerate(schedule.steps):
@@ -101,7 +101,7 @@ def _full(case: Case, schedule: Schedule) -> str | None:
     return None
 
 
-def _could(case: Case, schedule: Schedule) -> Iterator[str]:
+def _could(case: OrderCase, schedule: Schedule) -> Iterator[str]:
     """Steps that a rank could do, with no more memory than 1F1B's, while it waits for others."""
     ended = {parse(span.label): span.end for span in simulate(schedule, UNIT_DURATIONS)}
     for rank, steps in enumerate(schedule.steps):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from helpers.checks.judge import forbidden
 from helpers.checks.judge.live_peak import settled
 from helpers.checks.judge.real_ranks import judged_on_ranks, too_little_sent
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, shown, unseen
-from helpers.checks.zero.sharded_adam import OWN_ZERO
 from helpers.predict.collectives import bytes_sent
 from helpers.run.collectives import Chunks
 from helpers.run.launch import Run
@@ -25,7 +25,7 @@ NUM_BACKWARDS = 2
 
 
 @dataclass(frozen=True)
-class Model:
+class BucketCase:
     """Shapes of parameters in the order of forward, and which of them, from the last one, make a bucket."""
 
     shapes: tuple[tuple[int, ...], ...]
@@ -56,15 +56,15 @@ class Model:
         return 4 * (2 * self.largest + 1.2 * self.all_shards) + SOME_BYTES
 
 
-PLAIN = Model(((3,), (2, 4), (5,), (4, 3)), ((3,), (2, 1), (0,)))
-LARGE = Model(((100, 101),) * 12, ((11, 10), (9, 8), (7, 6), (5, 4), (3, 2), (1, 0)))
-OTHERS = (Model(((2, 2), (3,), (1,), (4,)), ((3, 2), (1,), (0,)), 3), Model(((3, 3), (2,)), ((1, 0),), 2),
-          Model(((4,), (2,)), ((1,), (0,)), 1), Model(((50, 50),) * 4, ((3,), (2,), (1,), (0,)), 3))
+PLAIN = BucketCase(((3,), (2, 4), (5,), (4, 3)), ((3,), (2, 1), (0,)))
+LARGE = BucketCase(((100, 101),) * 12, ((11, 10), (9, 8), (7, 6), (5, 4), (3, 2), (1, 0)))
+OTHERS = (BucketCase(((2, 2), (3,), (1,), (4,)), ((3, 2), (1,), (0,)), 3), BucketCase(((3, 3), (2,)), ((1, 0),), 2),
+          BucketCase(((4,), (2,)), ((1,), (0,)), 1), BucketCase(((50, 50),) * 4, ((3,), (2,), (1,), (0,)), 3))
 
 
 def check_hook(function: object) -> float:
     """4 points: shards of the mean, which add up; buckets freed one after another; bytes of a reduce_scatter."""
-    runs, first = judged_on_ranks(_backward, function, (PLAIN, LARGE), OWN_ZERO, _first)
+    runs, first = judged_on_ranks(_backward, function, (PLAIN, LARGE), forbidden.ZERO, _first)
     later = first and "judged once the shards are right"
     second, alive, sent = (first_wrong(look(run, model) for model, run in runs.items())
                            for look in (_second, _alive, _sent))
@@ -77,13 +77,13 @@ def check_hook(function: object) -> float:
 def check_hook_unseen(function: object) -> float:
     """1 point: other shapes, buckets and numbers of ranks."""
     looks = _first, _second, _alive, _sent
-    _, wrong = judged_on_ranks(_backward, function, OTHERS, OWN_ZERO,
+    _, wrong = judged_on_ranks(_backward, function, OTHERS, forbidden.ZERO,
                                lambda run, model: first_wrong(look(run, model) for look in looks))
     return score([Verdict(1, "other shapes, buckets, numbers of ranks", wrong)], "It holds anywhere.")
 
 
 @dataclass
-class Seen:
+class BackwardStates:
     """What one rank had after each backward: shards, parameters that still had a gradient, and the most alive."""
 
     shards: list[dict[int, list[float] | str]]
@@ -93,11 +93,11 @@ class Seen:
     sent: int
 
 
-def _backward(function, rank: int, world_size: int, model: Model) -> Seen:
+def _backward(function, rank: int, world_size: int, model: BucketCase) -> BackwardStates:
     parameters = [nn.Parameter(torch.zeros(shape)) for shape in model.shapes]
     numbers = {parameter: k for k, parameter in enumerate(parameters)}
     bucket_of = {parameters[k]: number for number, bucket in enumerate(model.buckets) for k in bucket}
-    seen, before = Seen([], [], (), 0, 0), live_tensor_bytes()
+    seen, before = BackwardStates([], [], (), 0, 0), live_tensor_bytes()
     returned = function([[parameters[k] for k in bucket] for bucket in model.buckets])
 
     def look(_) -> None:
@@ -129,15 +129,15 @@ def _plain(shards: object, number: int) -> list[float] | str:
     return shard.tolist() if shard.ndim == 1 else f"a tensor of shape {list(shard.shape)}"
 
 
-def _first(run: Run, model: Model) -> str | None:
+def _first(run: Run, model: BucketCase) -> str | None:
     return _wrong_shards(run, model, 0) or too_little_sent(run, NUM_BACKWARDS * _least(model))
 
 
-def _second(run: Run, model: Model) -> str | None:
+def _second(run: Run, model: BucketCase) -> str | None:
     return _wrong_shards(run, model, 1)
 
 
-def _wrong_shards(run: Run, model: Model, backward: int) -> str | None:
+def _wrong_shards(run: Run, model: BucketCase, backward: int) -> str | None:
     total, n = sum(10.0**rank for rank in range(model.world_size)), model.world_size
     for rank, seen in enumerate(run.results):
         for number, bucket in enumerate(model.buckets):
@@ -167,7 +167,7 @@ def _why(got: float, expected: float, n: int, backward: int, own: float) -> str:
     return next((words for words, value in known.items() if abs(got - value) <= 1e-5 * value), "")
 
 
-def _alive(run: Run, model: Model) -> str | None:
+def _alive(run: Run, model: BucketCase) -> str | None:
     for rank, seen in enumerate(run.results):
         if len(seen.together) > 1:
             return f"on rank {rank}, gradients of buckets {_listed(seen.together)} were alive at the same time"
@@ -177,12 +177,12 @@ def _alive(run: Run, model: Model) -> str | None:
     return None
 
 
-def _least(model: Model) -> float:
+def _least(model: BucketCase) -> float:
     """Bytes that a rank must send in a backward."""
     return bytes_sent("reduce_scatter", 4 * model.num_elements, model.world_size)
 
 
-def _sent(run: Run, model: Model) -> str | None:
+def _sent(run: Run, model: BucketCase) -> str | None:
     least, sent = _least(model), max(seen.sent for seen in run.results)
     if least < SOME_BYTES or sent <= 1.05 * least:
         return None

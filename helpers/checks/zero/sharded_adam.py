@@ -10,16 +10,14 @@ from dataclasses import dataclass
 
 import torch
 
+from helpers.checks.judge import forbidden
 from helpers.checks.judge.live_peak import settled
-from helpers.checks.judge.other_process import FORBIDDEN
 from helpers.checks.judge.real_ranks import judged_on_ranks, too_little_sent
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
 from helpers.predict.collectives import step_elements_sent
 from helpers.run.launch import Run
 from helpers.run.measure.meters import live_tensor_bytes, wire
 
-OWN_ZERO = (*FORBIDDEN, "helpers.run.zero", "helpers.run.zero3", "helpers.run.zero_demo", "helpers.run.zero_step",
-            "helpers.run.flat", "helpers.run.sharded_optimizer")
 NUM_STEPS, RATE = 3, 0.1
 SMALL = 3e-8                    # of gradients; Adam's epsilon is 1e-8
 CLOSE = 1e-4                    # of a rate: what three steps may differ by
@@ -27,7 +25,7 @@ SOME_BYTES = 4096               # step counters, and the like
 
 
 @dataclass(frozen=True)
-class Job:
+class AdamCase:
     """Shapes of the parameters, and how many ranks share them."""
 
     shapes: tuple[tuple[int, ...], ...]
@@ -55,13 +53,14 @@ class Job:
         return [SMALL * torch.randn(shape, generator=generator, dtype=torch.float32) for shape in self.shapes]
 
 
-PLAIN, LARGE = Job(((3, 4), (5,), (2, 1, 3))), Job(((100, 1000), (3,)))
-OTHERS = (Job(((2, 3), (), (7,)), 3), Job(((3,),), 4), Job(((4, 4), (8,)), 1), Job(((333, 31), (1,), (40, 40)), 2))
+PLAIN, LARGE = AdamCase(((3, 4), (5,), (2, 1, 3))), AdamCase(((100, 1000), (3,)))
+OTHERS = (AdamCase(((2, 3), (), (7,)), 3), AdamCase(((3,),), 4), AdamCase(((4, 4), (8,)), 1),
+          AdamCase(((333, 31), (1,), (40, 40)), 2))
 
 
 def check_optimizer(optimizer_class: object) -> float:
     """4 points: equal to Adam on the mean, in place; state of a shard; bytes of two halves of an all_reduce."""
-    runs, unlike = judged_on_ranks(_train, optimizer_class, (PLAIN, LARGE), OWN_ZERO, _unlike)
+    runs, unlike = judged_on_ranks(_train, optimizer_class, (PLAIN, LARGE), forbidden.ZERO, _unlike)
     later = unlike and "judged once the parameters are right"
     kept, sent = (first_wrong(look(run, job) for job, run in runs.items()) for look in (_kept, _sent))
     return score([Verdict(2, "parameters as Adam makes them", unlike),
@@ -72,12 +71,12 @@ def check_optimizer(optimizer_class: object) -> float:
 @unseen
 def check_optimizer_unseen(optimizer_class: object) -> float:
     """1 point: other shapes and numbers of ranks, also fewer elements than ranks."""
-    _, wrong = judged_on_ranks(_train, optimizer_class, OTHERS, OWN_ZERO,
+    _, wrong = judged_on_ranks(_train, optimizer_class, OTHERS, forbidden.ZERO,
                                lambda run, job: _unlike(run, job) or _kept(run, job) or _sent(run, job))
     return score([Verdict(1, "other shapes and numbers of ranks", wrong)], "It holds anywhere.")
 
 
-def _train(optimizer_class, rank: int, world_size: int, job: Job) -> tuple[list[list[float]], int, int]:
+def _train(optimizer_class, rank: int, world_size: int, job: AdamCase) -> tuple[list[list[float]], int, int]:
     """What views of the parameters hold after three steps, by how much memory grew, and bytes sent in the last step."""
     parameters = job.parameters()
     views = [parameter.view(-1) for parameter in parameters]
@@ -97,7 +96,8 @@ def _train(optimizer_class, rank: int, world_size: int, job: Job) -> tuple[list[
     return [view.tolist() for view in views], grown, sent.sent
 
 
-def _expected(job: Job, ranks: list[int], scale: float = 1.0, remembers: bool = True, **rate: float) -> list[float]:
+def _expected(job: AdamCase, ranks: list[int], scale: float = 1.0, remembers: bool = True, **rate: float,
+              ) -> list[float]:
     """torch's Adam on the mean of the gradients of `ranks`."""
     parameters, rate = job.parameters(), {"lr": RATE} | rate
     adam = torch.optim.Adam(parameters, **rate)
@@ -110,7 +110,7 @@ def _expected(job: Job, ranks: list[int], scale: float = 1.0, remembers: bool = 
     return [value for parameter in parameters for value in parameter.reshape(-1).tolist()]
 
 
-def _unlike(run: Run, job: Job) -> str | None:
+def _unlike(run: Run, job: AdamCase) -> str | None:
     right = _expected(job, list(range(job.world_size)))
     for rank, (held, _, _) in enumerate(run.results):
         got = [value for values in held for value in values]
@@ -122,7 +122,7 @@ def _unlike(run: Run, job: Job) -> str | None:
     return too_little_sent(run, NUM_STEPS * _least(job))
 
 
-def _why(got: list[float], place: int, job: Job, rank: int) -> str:
+def _why(got: list[float], place: int, job: AdamCase, rank: int) -> str:
     """Which known mistake makes this number."""
     ranks = list(range(job.world_size))
     start = [value for parameter in job.parameters() for value in parameter.reshape(-1).tolist()]
@@ -135,7 +135,7 @@ def _why(got: list[float], place: int, job: Job, rank: int) -> str:
     return next((words for words, values in known.items() if abs(values[place] - got[place]) <= CLOSE * RATE), "")
 
 
-def _kept(run: Run, job: Job) -> str | None:
+def _kept(run: Run, job: AdamCase) -> str | None:
     rank, grown = max(enumerate(grown for _, grown, _ in run.results), key=lambda pair: pair[1])
     if grown <= job.most_bytes:
         return None
@@ -145,12 +145,12 @@ def _kept(run: Run, job: Job) -> str | None:
             f"{3 * job.shard:,}. Is {hint}?")
 
 
-def _least(job: Job) -> float:
+def _least(job: AdamCase) -> float:
     """Bytes that a rank must send in a step."""
     return 4 * step_elements_sent(job.num_elements, 1, job.world_size)
 
 
-def _sent(run: Run, job: Job) -> str | None:
+def _sent(run: Run, job: AdamCase) -> str | None:
     least, sent = _least(job), max(sent for _, _, sent in run.results)
     if least < 10 * SOME_BYTES or sent <= 1.05 * least:
         return None
@@ -160,5 +160,5 @@ def _sent(run: Run, job: Job) -> str | None:
             f"expected {least:,.0f} and some headers{hint}")
 
 
-def _of(job: Job) -> str:
+def _of(job: AdamCase) -> str:
     return f"of {job.num_elements:,} elements on {job.world_size} ranks"

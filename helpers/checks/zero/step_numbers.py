@@ -14,7 +14,7 @@ JOBS = {"A": "stage 1", "B": "stage 3", "C": "DDP", "D": "stage 1, gradients all
         "F": "stage 3, kept for backward"}
 
 
-def check_step(predicted_state: object, predicted_sent: object, measured: object) -> float:
+def check_zero_step(predicted_state: object, predicted_sent: object, measured: object) -> float:
     """3 points: bytes of state, bytes sent, and both measured."""
     state, sent = state_bytes(NUM_PARAMS, RANKS, STAGE, FP32), 4 * step_elements_sent(NUM_PARAMS, STAGE, RANKS)
     gradients, params = 4 * NUM_PARAMS, NUM_PARAMS

@@ -5,33 +5,34 @@ works 3 m slots and starts after p - 1 forwards of others, so nothing is shorter
 """
 from __future__ import annotations
 
-from itertools import groupby
-
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
-from helpers.checks.pipeline.orders import Case, Steps, orders
-from helpers.facts.schedules import Action, Schedule, dependencies, one_f_one_b, parse, validate
-from helpers.facts.schedules.durations import UNIT_DURATIONS
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    Verdict,
+    first_wrong,
+    score,
+    unseen,
+)
+from helpers.checks.pipeline.order_words import as_schedule, length, longest_chain, with_grid
+from helpers.checks.pipeline.orders import FillCase, Steps, orders
+from helpers.facts.schedules import Action, Schedule, dependencies, one_f_one_b, validate
 from helpers.facts.schedules.in_flight import held
 from helpers.facts.schedules.start_order import slots
-from helpers.facts.schedules.text import readable_grid, short
+from helpers.facts.schedules.text import short
 from helpers.facts.schedules.validate import IllegalSchedule
-from helpers.facts.trace import duration_s
-from helpers.predict.pipeline import critical_path, simulate
 
-LAST = 8                        # links of a chain that a message has room for
-NO_UNITS = " (in the grid every step takes one slot, B too)"
-LOW = Case(2, 3, 2), Case(3, 4, 3), Case(4, 8, 4)                       # the memory of 1F1B
-HIGH = Case(2, 3, 3), Case(3, 6, 5), Case(4, 12, 7)                     # 2 p - 1
-OTHERS = (Case(1, 3, 1), Case(2, 2, 2), Case(5, 5, 5), Case(6, 20, 6), Case(8, 32, 8), Case(5, 9, 9), Case(6, 17, 11),
-          Case(8, 16, 15))
+LOW = FillCase(2, 3, 2), FillCase(3, 4, 3), FillCase(4, 8, 4)                       # the memory of 1F1B
+HIGH = FillCase(2, 3, 3), FillCase(3, 6, 5), FillCase(4, 12, 7)                     # 2 p - 1
+OTHERS = (FillCase(1, 3, 1), FillCase(2, 2, 2), FillCase(5, 5, 5), FillCase(6, 20, 6), FillCase(8, 32, 8),
+          FillCase(5, 9, 9), FillCase(6, 17, 11),
+          FillCase(8, 16, 15))
 
 
 def check_fill(function: object) -> float:
     """4 points: legal and under the cap, shorter than 1F1B, as short as can be, and no gap with more memory."""
     given = orders(function, LOW + HIGH)
     wrong = _illegal(given)
-    later = wrong if wrong == "is not written yet" else wrong and "judged once all orders are legal"
+    later = wrong if wrong == NOT_WRITTEN else wrong and "judged once all orders are legal"
     played = {} if wrong else {case: as_schedule(case, steps) for case, steps in given.items()}
     longer = later or first_wrong(map(_not_shorter, played, played.values()))
     return score([
@@ -54,28 +55,10 @@ def check_fill_unseen(function: object) -> float:
     return score([Verdict(1, "other ranks, microbatches, caps", wrong)], "It holds for any size.")
 
 
-def as_schedule(case: Case, steps: list[Steps]) -> Schedule:
-    rows = tuple(tuple(Action(kind, rank, microbatch) for kind, microbatch in row) for rank, row in enumerate(steps))
-    return Schedule(str(case), rows, case.num_ranks, case.num_microbatches)
-
-
-def with_grid(schedule: Schedule, words: str, marked: tuple[int, int] | None = None, in_units: bool = False) -> str:
-    """The words with a picture below, unless that is too wide to help; `marked`: (rank, number of a step).
-
-    in_units    the words are about units, of which a picture's slot may be one or two
-    """
-    drawn = readable_grid(schedule, marked)
-    return f"{words}{NO_UNITS if in_units and drawn else ''}{drawn}"
-
-
-def length(schedule: Schedule) -> int:
-    return round(duration_s(simulate(schedule, UNIT_DURATIONS)))
-
-
-def _illegal(given: dict[Case, list[Steps] | Raised]) -> str | None:
+def _illegal(given: dict[FillCase, list[Steps] | Raised]) -> str | None:
     for case, steps in given.items():
         if isinstance(steps, Raised):
-            return steps.words if steps.words == "is not written yet" else f"{case}: {steps.words}"
+            return steps.words if steps.words == NOT_WRITTEN else f"{case}: {steps.words}"
         try:
             validate(as_schedule(case, steps), cap=case.cap)
         except IllegalSchedule as error:
@@ -83,21 +66,21 @@ def _illegal(given: dict[Case, list[Steps] | Raised]) -> str | None:
     return None
 
 
-def _not_shorter(case: Case, schedule: Schedule) -> str | None:
+def _not_shorter(case: FillCase, schedule: Schedule) -> str | None:
     whole = length(one_f_one_b(case.num_ranks, case.num_microbatches))
     if (now := length(schedule)) < whole:
         return None
     return with_grid(schedule, f"{case} takes {now} slots, and 1F1B {whole}: {_why(case, schedule)}")
 
 
-def _too_long(case: Case, schedule: Schedule) -> str | None:
+def _too_long(case: FillCase, schedule: Schedule) -> str | None:
     least = 3 * case.num_microbatches + case.num_ranks - 1
     if (now := length(schedule)) == least:
         return None
     return with_grid(schedule, f"{case} takes {now} slots, and {least} are enough: {_why(case, schedule)}")
 
 
-def _gap(case: Case, schedule: Schedule) -> str | None:
+def _gap(case: FillCase, schedule: Schedule) -> str | None:
     """The first idle slot of the case between a rank's own first start and last end."""
     for rank, row in enumerate(slots(schedule)):
         for idle, slot, step in _gaps(row, first=row[0][0]):
@@ -112,7 +95,7 @@ def _gaps(row: list[tuple[int, Action]], first: int = 0) -> list[tuple[int, int,
     return [(idle, slot, step) for idle, (slot, step) in zip(free, row, strict=False) if slot > idle]
 
 
-def _why(case: Case, schedule: Schedule) -> str:
+def _why(case: FillCase, schedule: Schedule) -> str:
     """What keeps the order from being shorter: an idle slot that a step could fill, else the longest chain."""
     placed = slots(schedule)
     idle = sorted((slot, rank) for rank, row in enumerate(placed) for start, end, _ in _gaps(row)
@@ -123,16 +106,7 @@ def _why(case: Case, schedule: Schedule) -> str:
     return longest_chain(schedule)
 
 
-def longest_chain(schedule: Schedule) -> str:
-    chain = critical_path(schedule, simulate(schedule, UNIT_DURATIONS))
-    ranks = [(rank, " ".join(short(parse(span.label)) for span in spans))
-             for rank, spans in groupby(chain, key=lambda span: span.rank)]
-    return (f"the longest chain of steps that wait for each other {'is' if len(ranks) <= LAST else 'ends with'} "
-            + ", ".join(f"{steps} of rank {rank}" for rank, steps in ranks[-LAST:])
-            + ". Which of them could its rank do later?")
-
-
-def _could(case: Case, schedule: Schedule, rank: int, slot: int) -> str | None:
+def _could(case: FillCase, schedule: Schedule, rank: int, slot: int) -> str | None:
     """A later step of the rank that could fill the slot: all that it needs is done, and there is memory."""
     row = slots(schedule)[rank]
     ended = {step: start + 1 for others in slots(schedule) for start, step in others}

@@ -11,16 +11,22 @@ import torch
 from torch import Tensor
 
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
-from helpers.checks.zero_bubble.split_linear_runs import Layer, Played, played
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    Verdict,
+    first_wrong,
+    score,
+    unseen,
+)
+from helpers.checks.zero_bubble.split_linear_runs import SplitCase, SplitResult, split_results
 
-LAYERS = (Layer((2, 3), 4), Layer((3,), 2), Layer((1, 4), 3, has_bias=False), Layer((2, 3, 4), 5),
-          Layer((3, 2), 2, True, (0, 1, 2), (2, 0, 1)))
-OTHERS = (Layer((3, 3), 3), Layer((1, 1), 1), Layer((4,), 4, False), Layer((5, 2), 3, strided=True),
-          Layer((2, 3, 4), 6, strided=True), Layer((3, 5), 2, True, (2, 0, 3, 1), (0, 3, 1, 2)),
-          Layer((2, 7), 3, dtype=torch.float32), Layer((2, 3), 2, unit=2**25 + 1))
-COSTS = Layer((4, 32, 48), 80, dtype=torch.float32)
-OTHER_COSTS = Layer((96, 40), 24, dtype=torch.float32)
+LAYERS = (SplitCase((2, 3), 4), SplitCase((3,), 2), SplitCase((1, 4), 3, has_bias=False), SplitCase((2, 3, 4), 5),
+          SplitCase((3, 2), 2, True, (0, 1, 2), (2, 0, 1)))
+OTHERS = (SplitCase((3, 3), 3), SplitCase((1, 1), 1), SplitCase((4,), 4, False), SplitCase((5, 2), 3, strided=True),
+          SplitCase((2, 3, 4), 6, strided=True), SplitCase((3, 5), 2, True, (2, 0, 3, 1), (0, 3, 1, 2)),
+          SplitCase((2, 7), 3, dtype=torch.float32), SplitCase((2, 3), 2, unit=2**25 + 1))
+COSTS = SplitCase((4, 32, 48), 80, dtype=torch.float32)
+OTHER_COSTS = SplitCase((96, 40), 24, dtype=torch.float32)
 NAMED = {"y": "y", "x": "the gradient for x", "weight": "the gradient for weight", "bias": "the gradient for bias"}
 FIRST, SECOND = ("y", "x"), ("weight", "bias")
 MOST_SHOWN = 12                 # numbers of a tensor
@@ -28,7 +34,7 @@ MOST_SHOWN = 12                 # numbers of a tensor
 
 def check_split(forward: object, backward_input: object, backward_weight: object) -> float:
     """4 points: what I gives, what W gives, a matrix product in each, and what waits between them."""
-    plays = played((forward, backward_input, backward_weight), LAYERS, COSTS)
+    plays = split_results((forward, backward_input, backward_weight), LAYERS, COSTS)
     raised, first, second, product, waiting = _wrongs(plays, LAYERS, COSTS)
     return score([Verdict(1, "y, and I: the gradient for x", raised or first),
                   Verdict(1, "W: the gradients for weight and bias, in any order", raised or second),
@@ -40,19 +46,20 @@ def check_split(forward: object, backward_input: object, backward_weight: object
 @unseen
 def check_split_unseen(forward: object, backward_input: object, backward_weight: object) -> float:
     """1 point: other shapes, dtypes, strides and orders."""
-    plays = played((forward, backward_input, backward_weight), OTHERS, OTHER_COSTS)
+    plays = split_results((forward, backward_input, backward_weight), OTHERS, OTHER_COSTS)
     wrong = first_wrong(_wrongs(plays, OTHERS, OTHER_COSTS))
     return score([Verdict(1, "other shapes, dtypes, strides and orders", wrong)], "It holds for any layer.")
 
 
-def _wrongs(plays: list[Played | Raised], layers: tuple[Layer, ...], costs: Layer) -> tuple[str | None, ...]:
+def _wrongs(plays: list[SplitResult | Raised], layers: tuple[SplitCase, ...], costs: SplitCase,
+            ) -> tuple[str | None, ...]:
     """What stops all, what is wrong with I, with W, with their products, and with what waits."""
     stopped = next((play.words for play in plays if isinstance(play, Raised)), None)
     if stopped:
         return (stopped,) * 5
     *pairs, (_, cost) = zip((*layers, costs), plays, strict=True)
     first = first_wrong(_wrong(*pair, FIRST) for pair in pairs)
-    if first == "is not written yet":
+    if first == NOT_WRITTEN:
         return (first,) * 5
     second = first_wrong(_wrong(*pair, SECOND) for pair in pairs)
     later = (first or second) and "judged once the gradients are right"
@@ -60,7 +67,7 @@ def _wrongs(plays: list[Played | Raised], layers: tuple[Layer, ...], costs: Laye
             later or cost.weight_raised or _too_much(cost, costs))
 
 
-def _wrong(layer: Layer, play: Played, names: tuple[str, str]) -> str | None:
+def _wrong(layer: SplitCase, play: SplitResult, names: tuple[str, str]) -> str | None:
     """The first thing that is wrong with these of the results, whose microbatch comes first."""
     right = layer.right()
     if play.input_raised and names == SECOND:
@@ -72,13 +79,13 @@ def _wrong(layer: Layer, play: Played, names: tuple[str, str]) -> str | None:
                 of = f" of microbatch {k} of {len(right)}" if len(right) > 1 else ""
                 return f"{layer}: {NAMED[name]}{of} {words}"
     if stopped:
-        return stopped if stopped == "is not written yet" else f"{layer}: {stopped}"
+        return stopped if stopped == NOT_WRITTEN else f"{layer}: {stopped}"
     if play.changed and names == FIRST:
         return f"{layer}: {play.changed} was changed; all three read what they are given"
     return None
 
 
-def _unlike(got: Tensor | str | None, right: list[dict], name: str, k: int, layer: Layer) -> str | None:
+def _unlike(got: Tensor | str | None, right: list[dict], name: str, k: int, layer: SplitCase) -> str | None:
     expected = right[k][name]
     if expected is None:
         return None if got is None else "is not None, and there is no bias: None is asked for"
@@ -103,7 +110,7 @@ def _why_shape(got: Tensor, expected: Tensor, name: str) -> str:
     return ""
 
 
-def _known(right: list[dict], name: str, k: int, layer: Layer) -> list[tuple[str, Tensor]]:
+def _known(right: list[dict], name: str, k: int, layer: SplitCase) -> list[tuple[str, Tensor]]:
     """Words for a mistake, and what it gives."""
     expected, rows = right[k][name], torch.Size(layer.shape[:-1]).numel()
     weight, bias, each = layer.tensors()
@@ -135,7 +142,7 @@ def _numbers(tensor: Tensor) -> str:
     return str(tensor.tolist()) if tensor.numel() <= MOST_SHOWN else f"{tensor.flatten()[:MOST_SHOWN].tolist()} ..."
 
 
-def _wrong_products(cost: Played, layer: Layer) -> str | None:
+def _wrong_products(cost: SplitResult, layer: SplitCase) -> str | None:
     product, (_, num_in) = layer.product_flops, (layer.num_out, layer.shape[-1])
     counts = {name: flops / product for name, flops in cost.flops.items()}
     for name, count in counts.items():
@@ -153,7 +160,7 @@ def _wrong_products(cost: Played, layer: Layer) -> str | None:
     return None
 
 
-def _too_much(cost: Played, layer: Layer) -> str | None:
+def _too_much(cost: SplitResult, layer: SplitCase) -> str | None:
     x, y, weight = (4 * torch.Size(shape).numel() for shape in (
         layer.shape, (*layer.shape[:-1], layer.num_out), (layer.num_out, layer.shape[-1])))
     more = cost.waiting_bytes - x - y

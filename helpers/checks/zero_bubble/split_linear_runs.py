@@ -17,16 +17,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from helpers.checks.judge.other_process import FORBIDDEN, Raised, elsewhere, words_for
-from helpers.checks.judge.verdict import shown
-from helpers.checks.pipeline.orders import named
+from helpers.checks.judge import forbidden
+from helpers.checks.judge.other_process import Raised, in_other_process, words_for
+from helpers.checks.judge.verdict import (
+    NOT_WRITTEN,
+    shown,
+)
 
-OWN_SPLITS = (*FORBIDDEN, "helpers.run.split_backward", "torch.distributed.pipelining")
 NAMES = ("forward", "backward_input", "backward_weight")
 
 
 @dataclass(frozen=True)
-class Layer:
+class SplitCase:
     """A layer and its microbatches; numbers are small and whole, so that every right answer is exact."""
 
     shape: tuple[int, ...]              # of x
@@ -73,7 +75,7 @@ class Layer:
 
 
 @dataclass
-class Played:
+class SplitResult:
     """By microbatch: tensors or words about what is none; what was changed; what I raised, and what W raised."""
 
     got: list[dict[str, Any]] = field(default_factory=list)
@@ -88,20 +90,21 @@ class _Stop(Exception):
     """Words about a call that gave nothing to go on with."""
 
 
-def played(functions: tuple[object, object, object], layers: tuple[Layer, ...], costs: Layer) -> list[Played | Raised]:
+def split_results(functions: tuple[object, object, object], layers: tuple[SplitCase, ...], costs: SplitCase,
+                  ) -> list[SplitResult | Raised]:
     """What became of each layer; of `costs`, FLOPs and bytes."""
     together = (lambda: functions) if all(map(callable, functions)) else next(f for f in functions if not callable(f))
     cases = [{"layer": layer, "costs": layer is costs} for layer in (*layers, costs)]
-    return elsewhere(_play, together, cases, OWN_SPLITS)
+    return in_other_process(_play, together, cases, forbidden.SPLIT_BACKWARD)
 
 
-def _play(together: Callable, case: dict) -> Played:
-    play, functions = Played(), dict(zip(NAMES, together(), strict=True))
+def _play(together: Callable, case: dict) -> SplitResult:
+    play, functions = SplitResult(), dict(zip(NAMES, together(), strict=True))
     (_cost if case["costs"] else _values)(play, functions, case["layer"])
     return play
 
 
-def _values(play: Played, functions: dict[str, Callable], layer: Layer) -> None:
+def _values(play: SplitResult, functions: dict[str, Callable], layer: SplitCase) -> None:
     weight, bias, each = layer.tensors()
     play.got = [{} for _ in each]
     kept, owed, first = {}, {}, "input_raised"
@@ -126,7 +129,8 @@ def _two(functions: dict[str, Callable], name: str, what: str, *args: object) ->
     try:
         pair = functions[name](*args)
     except BaseException as error:              # also what would end this process
-        raise _Stop(f"{name} {named(words_for(error))}".replace(f"{name} is not written", "is not written")) from None
+        words = words_for(error)
+        raise _Stop(words if words == NOT_WRITTEN else f"{name} {words}") from None
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise _Stop(f"{name} returned {_said(pair)}; a pair is asked for: {what}")
     return pair[0], pair[1]
@@ -145,7 +149,7 @@ def _plain(value: object) -> Tensor | str | None:
     return value.detach().clone() if ordinary else None if value is None else _said(value)
 
 
-def _changed(layer: Layer, weight: Tensor, bias: Tensor | None, each: list[tuple[Tensor, Tensor]]) -> str | None:
+def _changed(layer: SplitCase, weight: Tensor, bias: Tensor | None, each: list[tuple[Tensor, Tensor]]) -> str | None:
     before, bias_before, each_before = layer.tensors()
     pairs = [("weight", weight, before), *([("bias", bias, bias_before)] if layer.has_bias else [])]
     for (x, gradient), (x_before, gradient_before) in zip(each, each_before, strict=True):
@@ -153,7 +157,7 @@ def _changed(layer: Layer, weight: Tensor, bias: Tensor | None, each: list[tuple
     return next((name for name, now, then in pairs if not torch.equal(now, then)), None)
 
 
-def _cost(play: Played, functions: dict[str, Callable], layer: Layer) -> None:
+def _cost(play: SplitResult, functions: dict[str, Callable], layer: SplitCase) -> None:
     try:
         play.waiting_bytes = _waiting_bytes(functions, layer)
         weight, bias, ((x, gradient),) = layer.tensors()
@@ -163,14 +167,14 @@ def _cost(play: Played, functions: dict[str, Callable], layer: Layer) -> None:
         play.weight_raised = str(stop)
 
 
-def _counted(play: Played, functions: dict[str, Callable], name: str, *args: object) -> object:
+def _counted(play: SplitResult, functions: dict[str, Callable], name: str, *args: object) -> object:
     with FlopCounterMode(display=False) as counter:
         _, rest = _two(functions, name, "two things", *args)
     play.flops[name] = counter.get_total_flops()
     return rest
 
 
-def _waiting_bytes(functions: dict[str, Callable], layer: Layer) -> int:
+def _waiting_bytes(functions: dict[str, Callable], layer: SplitCase) -> int:
     """Bytes that live between I and W, without weight and bias."""
     weight, bias, ((x, gradient),) = layer.tensors()
     with _Seen() as seen:

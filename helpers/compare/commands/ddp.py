@@ -11,7 +11,7 @@ from helpers.compare.table import Table
 from helpers.facts.errors import BadValue
 from helpers.predict.collectives import bytes_sent
 from helpers.run.commands.ddp import WIDTHS, compared, demo
-from helpers.run.commands.torchrun import everywhere
+from helpers.run.commands.torchrun import launch_or_join
 
 NUM_PARAMETERS = sum((before + 1) * after for before, after in pairwise(WIDTHS))
 
@@ -21,7 +21,7 @@ def ddp_demo(world_size: int | None, num_steps: int, batch_size: int, seed: int,
     if backend != "gloo":
         raise BadValue(f"the course runs on CPUs, where the backend is gloo, not {backend!r}")
     check(num_steps, batch_size)
-    ranks = everywhere(demo, world_size, 2, num_steps, batch_size, seed)
+    ranks = launch_or_join(demo, world_size, 2, num_steps, batch_size, seed)
     if ranks is None:
         return None
     return {
@@ -55,7 +55,7 @@ def write(outcome: dict, path: Path) -> None:
 def one_process_against_ddp(world_size: int | None, num_steps: int, batch_size: int, seed: int) -> Table | None:
     """None on ranks of torchrun other than 0."""
     check(num_steps, batch_size)
-    ranks = everywhere(compared, world_size, 4, num_steps, batch_size, seed)
+    ranks = launch_or_join(compared, world_size, 4, num_steps, batch_size, seed)
     if ranks is None:
         return None
     alone, rows = ranks[0]["one process"][2], []

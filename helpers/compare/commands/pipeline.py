@@ -9,8 +9,8 @@ from helpers.facts.schedules import BUILDERS, most_held
 from helpers.facts.schedules.durations import UNIT_DURATIONS
 from helpers.facts.trace import duration_s
 from helpers.predict.pipeline import simulate
-from helpers.run.commands.pipeline import Part, one_step_of
-from helpers.run.commands.torchrun import everywhere
+from helpers.run.commands.pipeline import PipelineResult, one_step_of
+from helpers.run.commands.torchrun import launch_or_join
 
 RANKS, SHORTEST_MS, LONGEST_MS = 4, 5, 1000
 LONGEST_STEP_S = 20                 # `launch` waits for 30 s, and a busy machine takes longer than simulated
@@ -27,11 +27,12 @@ def pipeline(world_size: int | None, name: str, num_microbatches: int, unit_ms: 
     if (length_s := duration_s(simulate(schedule, seconds))) > LONGEST_STEP_S:
         raise BadValue(f"this would take {length_s:.0f} s, and at most {LONGEST_STEP_S} are waited for: take a smaller "
                        "--unit-ms or --num-microbatches")
-    parts = everywhere(one_step_of, world_size, RANKS, name, num_microbatches, seconds)
+    parts = launch_or_join(one_step_of, world_size, RANKS, name, num_microbatches, seconds)
     return None if parts is None else _report(name, num_microbatches, seconds, parts)
 
 
-def _report(name: str, num_microbatches: int, seconds: dict[str, float], parts: list[Part]) -> tuple[str, Table]:
+def _report(name: str, num_microbatches: int, seconds: dict[str, float], parts: list[PipelineResult],
+            ) -> tuple[str, Table]:
     schedule = BUILDERS[name](len(parts), num_microbatches)
     traces = {"simulated": simulate(schedule, seconds), "measured": [span for part in parts for span in part.trace]}
     unit_s = seconds["F"]

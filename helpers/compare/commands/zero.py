@@ -5,8 +5,8 @@ from helpers.compare.commands.ddp import NUM_PARAMETERS, check
 from helpers.compare.table import Table
 from helpers.predict.collectives import step_elements_sent
 from helpers.predict.memory import RECIPES, state_bytes
-from helpers.run.commands.torchrun import everywhere
-from helpers.run.commands.zero import ALONE, DDP, FSDP, MIXED, OURS, REDUNDANCY, Trained, stages
+from helpers.run.commands.torchrun import launch_or_join
+from helpers.run.commands.zero import ALONE, DDP, FSDP, MIXED, OURS, REDUNDANCY, ZeroRun, stages
 from helpers.run.measure.state import COUNTER
 
 STAGE_OF = {ALONE: 0, DDP: 0, REDUNDANCY: 1, FSDP: 3} | {name: stage for stage, name in enumerate(OURS, 1)}
@@ -15,11 +15,11 @@ STAGE_OF = {ALONE: 0, DDP: 0, REDUNDANCY: 1, FSDP: 3} | {name: stage for stage, 
 def zero(world_size: int | None, num_steps: int, batch_size: int, seed: int, rate: float) -> tuple[Table, Table] | None:
     """Loss and equality, then memory; None on ranks of torchrun other than 0."""
     check(num_steps, batch_size)
-    ranks = everywhere(stages, world_size, 4, num_steps, batch_size, seed, rate)
+    ranks = launch_or_join(stages, world_size, 4, num_steps, batch_size, seed, rate)
     return None if ranks is None else (training_table(ranks, num_steps, batch_size), memory_table(ranks))
 
 
-def training_table(ranks: list[dict[str, Trained]], num_steps: int, batch_size: int) -> Table:
+def training_table(ranks: list[dict[str, ZeroRun]], num_steps: int, batch_size: int) -> Table:
     rows = []
     for name, first in ranks[0].items():
         alone = ranks[0][ALONE + MIXED * name.endswith(MIXED)].parameters
@@ -43,7 +43,7 @@ def _bytes_sent(name: str, world_size: int) -> float:
     return element_bytes * step_elements_sent(NUM_PARAMETERS, stage, world_size)
 
 
-def memory_table(ranks: list[dict[str, Trained]]) -> Table:
+def memory_table(ranks: list[dict[str, ZeroRun]]) -> Table:
     """Bytes of state on rank 0, which has the largest share."""
     rows, n = [], len(ranks)
     for name, trained in ranks[0].items():

@@ -8,14 +8,14 @@ from matplotlib.patches import Patch
 
 from helpers.compare.plots.figure import RANKS
 from helpers.facts.units import UNITS
-from helpers.predict.activations import PARTS, Block, block_parts
+from helpers.predict.activations import PARTS, BlockShape, block_parts
 
 LINEAR, SQUARED = "#0072B2", "#D55E00"
 KINDS = (("grows with s", {"facecolor": LINEAR}), ("grows with s * s", {"facecolor": SQUARED}),
          ("a mask of dropout", {"facecolor": "white", "edgecolor": "black", "hatch": "///"}))
 
 
-def part_bars(block: Block, *, unit: str = "MiB", ax=None):
+def part_bars(block: BlockShape, *, unit: str = "MiB", ax=None):
     """A bar for each tensor that a block keeps, in the order of forward, coloured by how it grows."""
     sizes = block_parts(block)
     kept = [part for part in PARTS if part.name in sizes]

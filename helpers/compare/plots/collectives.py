@@ -6,12 +6,12 @@ import math
 import matplotlib.pyplot as plt
 
 from helpers.compare.plots.figure import RANKS
-from helpers.compare.ring_frames import Frame, parts_in
+from helpers.compare.ring_frames import RingFrame, parts_in
 
 BOX_HEIGHT, WIDEST = 0.34, 1.36         # of a chunk's box, of all boxes of a rank
 
 
-def ring_frame(frame: Frame, ax=None):
+def ring_frame(frame: RingFrame, ax=None):
     """One frame: ranks on a ring, a box for each chunk with a stripe for each rank added to it, and the messages."""
     ax = ax or plt.subplots(figsize=(6.4, 4.7), layout="constrained")[1]
     n = len(frame.held)
@@ -58,7 +58,7 @@ def _on_ring(place: float, n: int, reach: float = 1.0) -> tuple[float, float]:
     return 1.9 * reach * math.sin(angle), 1.45 * reach * math.cos(angle)
 
 
-def ring_strip(frames: list[Frame]):
+def ring_strip(frames: list[RingFrame]):
     """All frames, from left to right and from top to bottom."""
     columns = 4
     rows = -(-len(frames) // columns)

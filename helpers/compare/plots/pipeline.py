@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 
 from helpers.compare.plots.figure import RANKS
-from helpers.compare.step_colours import FACES, FURTHER
+from helpers.compare.step_colours import LATER_STAGE_HEIGHT, STEP_COLOURS
 from helpers.facts.schedules import parse
 from helpers.facts.schedules.in_flight import held_over_time
 from helpers.facts.schedules.text import short
@@ -75,8 +75,8 @@ def _row(ax, place: float, spans: list[Span], start: float, per_unit: float, poi
         for number, action in enumerate(parts):
             share = 0.86 / len(parts)
             middle = place + share * (number - (len(parts) - 1) / 2)
-            height = share * (1 if action.stage == first_stage else FURTHER)
-            face, ink = FACES[action.kind]
+            height = share * (1 if action.stage == first_stage else LATER_STAGE_HEIGHT)
+            face, ink = STEP_COLOURS[action.kind]
             boxes.append((middle, width, height, left, face))
             size, label = 7 if len(parts) == 1 else 5.5, short(action)
             if points * span.duration_s >= LETTER * size * len(label):

@@ -6,9 +6,9 @@ from dataclasses import replace
 import ipywidgets as widgets
 
 from helpers.compare.plots import memory_bars, png
-from helpers.compare.widgets.controls import choice, follow, number, row
-from helpers.compare.widgets.memory import STAGES
-from helpers.compare.words.activations import Job, job_in_words, ledger
+from helpers.compare.widgets.controls import choice, follow, number_field, row
+from helpers.compare.widgets.memory import ZERO_STAGE_NAMES
+from helpers.compare.words.activations import TrainingJob, job_in_words, ledger
 from helpers.facts.specs import CARDS, TRANSFORMERS, card, transformer
 from helpers.facts.units import in_unit
 from helpers.predict.activations import ATTENTIONS, RECOMPUTES
@@ -26,18 +26,19 @@ def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].
     controls = {
         "model": choice("model", [(one.name, one) for one in TRANSFORMERS], transformer(model_name)),
         "ranks": choice("ranks", [8, 16, 64, 256, 1024], ranks),
-        "stage": choice("stage", list(STAGES.items()), stage),
+        "stage": choice("stage", list(ZERO_STAGE_NAMES.items()), stage),
         "seq": choice("tokens", [(f"{tokens:,}", tokens) for tokens in SEQS], seq),
         "attention": choice("attention", list(ATTENTIONS), attention),
         "recompute": choice("recompute", list(RECOMPUTES), recompute)}
     cards, tensors = choice("card", [c.name for c in CARDS], card_name), choice("tensor p.", list(DIVIDED.items()),
                                                                                divided)
-    controls["batch"], slider = number("sequences", batch, 1, MOST_SEQUENCES)
+    controls["batch"], slider = number_field("sequences", batch, 1, MOST_SEQUENCES)
     picture, words = widgets.Image(format="png", width=800), widgets.HTML()
 
     def redraw(_=None) -> None:
         tensor_parallel, sequence_parallel = tensors.value
-        job = Job(**{name: control.value for name, control in controls.items()}, tensor_parallel=tensor_parallel,
+        chosen = {name: control.value for name, control in controls.items()}
+        job = TrainingJob(**chosen, tensor_parallel=tensor_parallel,
                   sequence_parallel=sequence_parallel)
         limit = card(cards.value).memory_bytes
         drawn = png(memory_bars(recomputations(job), limit_bytes=limit, unit="GiB",
@@ -50,7 +51,7 @@ def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].
                          row(controls["recompute"], tensors), words, picture])
 
 
-def recomputations(job: Job) -> dict[str, dict[str, float]]:
+def recomputations(job: TrainingJob) -> dict[str, dict[str, float]]:
     """What a rank holds for each way to recompute, the job's own marked; the state in one piece."""
     return {("> " if recompute == job.recompute else "") + recompute: _state_in_one(ledger(replace(
         job, recompute=recompute))) for recompute in RECOMPUTES}

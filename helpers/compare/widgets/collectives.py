@@ -7,8 +7,8 @@ from helpers.compare.crossover import SIZES, curves
 from helpers.compare.plots import png, ring_frame, times
 from helpers.compare.ring_frames import MOST_RANKS, ring_frames
 from helpers.compare.table import predicted_vs_measured
-from helpers.compare.widgets.controls import choice, follow, number, row
-from helpers.compare.words.ddp import ring_in_words, times_in_words
+from helpers.compare.widgets.controls import choice, follow, number_field, row
+from helpers.compare.words.collectives import ring_in_words, times_in_words
 from helpers.facts.network import Link, Network
 from helpers.predict.collectives import bytes_sent
 from helpers.run.launch import launch
@@ -16,7 +16,7 @@ from helpers.run.launch import launch
 
 def all_reduce_explorer(world_size: int = 4, num_elements: int = 1_000_000) -> widgets.VBox:
     """World size and tensor; each change runs real ranks and shows what the kernel counted."""
-    ranks, slider = number("ranks", world_size, 1, 8)
+    ranks, slider = number_field("ranks", world_size, 1, 8)
     sizes = {"4 kB": 1_000, "400 kB": 100_000, "4 MB": 1_000_000, "16 MB": 4_000_000}
     size = choice("tensor", list(sizes.items()), num_elements)
     shown = widgets.HTML()
@@ -41,7 +41,7 @@ def _all_reduce(rank: int, world_size: int, num_elements: int) -> None:
 def ring_explorer(world_size: int = 4) -> widgets.VBox:
     """Step through a ring all-reduce; the arrow keys move the slider."""
     ranks = choice("ranks", list(range(2, MOST_RANKS + 1)), world_size)
-    step, slider = number("steps done", 0, 0, 2 * (world_size - 1))
+    step, slider = number_field("steps done", 0, 0, 2 * (world_size - 1))
     picture, words = widgets.Image(format="png", width=640), widgets.HTML()
 
     def redraw(_=None) -> None:
@@ -67,8 +67,8 @@ NODES = {"all alike": 0, "nodes of 4, ten times slower between": 4}
 
 def crossover_explorer(alpha_us: int = 5, gigabytes_per_s: int = 25, world_size: int = 16) -> widgets.VBox:
     """Latency, bandwidth and ranks; all-reduces are played at each change."""
-    alpha, alpha_slider = number("latency, us", alpha_us, 1, 100)
-    bandwidth, bandwidth_slider = number("GB/s", gigabytes_per_s, 1, 400)
+    alpha, alpha_slider = number_field("latency, us", alpha_us, 1, 100)
+    bandwidth, bandwidth_slider = number_field("GB/s", gigabytes_per_s, 1, 400)
     ranks = choice("ranks", [2, 3, 4, 8, 12, 16, 24, 32], world_size)
     nodes = choice("links", list(NODES.items()), 0)
     picture, words = widgets.Image(format="png", width=800), widgets.HTML()

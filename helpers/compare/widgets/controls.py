@@ -23,7 +23,7 @@ def choice(name: str, options: list, value) -> widgets.Dropdown:
     return widgets.Dropdown(description=name, options=options, value=value)
 
 
-def number(name: str, value: int, least: int, most: int) -> tuple[widgets.BoundedIntText, widgets.IntSlider]:
+def number_field(name: str, value: int, least: int, most: int) -> tuple[widgets.BoundedIntText, widgets.IntSlider]:
     """A field and a slider for one number; the field has the name that a slider cannot give a screen reader."""
     field = widgets.BoundedIntText(value=value, min=least, max=most, description=name)
     if len(name) > LONGEST_NAME:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import ipywidgets as widgets
 
 from helpers.compare.plots import gantt, png, who_draws
-from helpers.compare.widgets.controls import choice, follow, number, row
-from helpers.compare.words.ddp import overlap_in_words, sampling_in_words
+from helpers.compare.widgets.controls import choice, follow, number_field, row
+from helpers.compare.words.data_sharding import sampling_in_words
+from helpers.compare.words.ddp import overlap_in_words
 from helpers.facts.network import network
 from helpers.facts.units import MiB
 from helpers.predict.ddp import backward_and_all_reduces
@@ -18,9 +19,9 @@ from helpers.run.launch import launch
 def overlap_explorer(gigabytes_per_s: int = 100, backward_ms: int = 20, world_size: int = 64, bucket_mib: int = 25,
                      layer_bytes: int = 436 * 10**6, num_layers: int = 32) -> widgets.VBox:
     """Links, backward's time, ranks and bucket limit; a predicted step and what of its messages is exposed."""
-    bandwidth, bandwidth_slider = number("GB/s", gigabytes_per_s, 1, 900)
-    backward, backward_slider = number("ms a layer", backward_ms, 1, 100)
-    bucket, bucket_slider = number("bucket MiB", bucket_mib, 1, 20_000)
+    bandwidth, bandwidth_slider = number_field("GB/s", gigabytes_per_s, 1, 900)
+    backward, backward_slider = number_field("ms a layer", backward_ms, 1, 100)
+    bucket, bucket_slider = number_field("bucket MiB", bucket_mib, 1, 20_000)
     ranks = choice("ranks", [2, 8, 64, 512, 4096], world_size)
     picture, words = widgets.Image(format="png", width=900), widgets.HTML()
 
@@ -42,9 +43,9 @@ def sampling_explorer(make_loader: Callable, kinds: list[str], num_samples: int 
 
     make_loader(kind, data, batch_size, rank, world_size) gives a DataLoader and what to call before each epoch.
     """
-    samples, samples_slider = number("samples", num_samples, 1, 60)
-    ranks, ranks_slider = number("ranks", world_size, 1, 6)
-    batch, batch_slider = number("batch", batch_size, 1, 12)
+    samples, samples_slider = number_field("samples", num_samples, 1, 60)
+    ranks, ranks_slider = number_field("ranks", world_size, 1, 6)
+    batch, batch_slider = number_field("batch", batch_size, 1, 12)
     kind = choice("loader", kinds, kinds[0])
     picture, words = widgets.Image(format="png", width=900), widgets.HTML()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import ipywidgets as widgets
 
 from helpers.compare.plots import memory_bars, png
-from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.widgets.controls import choice, follow, number_field, row
 from helpers.compare.words.fsdp import sharding_in_words
 from helpers.facts.specs import CARDS, model
 from helpers.facts.units import GiB, MiB
@@ -41,7 +41,7 @@ def fsdp_explorer(stack: str = "16 blocks of 4 MiB", blocks_a_unit: int = 1, res
         "blocks_a_unit": choice("unit", list(UNITS.items()), blocks_a_unit),
         "reshard": choice("reshard", list(RESHARD.items()), reshard), "dtypes": choice("dtypes", list(DTYPES), dtypes),
         "limit": choice("card", list(LIMITS), limit)}
-    controls["ranks"], slider = number("ranks", ranks, 2, MOST_RANKS)
+    controls["ranks"], slider = number_field("ranks", ranks, 2, MOST_RANKS)
     picture, words = widgets.Image(format="png", width=800), widgets.HTML()
 
     def redraw(_=None) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from helpers.compare.plots import memory_bars, png
-from helpers.compare.widgets.controls import choice, follow, number, row
-from helpers.compare.words.ddp import fit_in_words
+from helpers.compare.widgets.controls import choice, follow, number_field, row
+from helpers.compare.words.memory import fit_in_words
 from helpers.facts.specs import CARDS, MODELS, card, model
 from helpers.facts.units import in_unit
 from helpers.predict.memory import RECIPES, recipe, state_by_term
 
 MOST_RANKS = 128
-STAGES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
+ZERO_STAGE_NAMES = {"DDP (stage 0)": 0, "ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3, FSDP": 3}
 
 
 def memory_explorer(model_name: str = "70B", recipe_name: str = "mixed", stage: int = 3, ranks: int = 16,
@@ -20,10 +20,10 @@ def memory_explorer(model_name: str = "70B", recipe_name: str = "mixed", stage: 
     controls = {
         "model_name": choice("model", [m.name for m in MODELS], model_name),
         "recipe_name": choice("recipe", list(RECIPES), recipe_name),
-        "stage": choice("stage", list(STAGES.items()), stage),
+        "stage": choice("stage", list(ZERO_STAGE_NAMES.items()), stage),
         "card_name": choice("card", [c.name for c in CARDS], card_name),
     }
-    controls["ranks"], slider = number("ranks", ranks, 1, MOST_RANKS)
+    controls["ranks"], slider = number_field("ranks", ranks, 1, MOST_RANKS)
     picture, words = widgets.Image(format="png", width=800), widgets.HTML()
 
     def redraw(_=None) -> None:
@@ -41,6 +41,6 @@ def _stages(model_name: str, recipe_name: str, stage: int, ranks: int, card_name
     """What `memory_bars` draws: all four stages, the chosen one marked, and the card's limit."""
     size, kept, limit = model(model_name).num_params, recipe(recipe_name), card(card_name)
     ledgers = {("> " if number == stage else "") + name: state_by_term(size, ranks, number, kept)
-               for name, number in STAGES.items()}
+               for name, number in ZERO_STAGE_NAMES.items()}
     return {"ledgers": ledgers, "limit_bytes": limit.memory_bytes, "unit": "GiB",
             "limit_name": f"card, {in_unit(limit.memory_bytes, 'GiB')}"}

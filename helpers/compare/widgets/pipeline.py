@@ -4,7 +4,7 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from helpers.compare.svg import svg_gantt
-from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.widgets.controls import choice, follow, number_field, row
 from helpers.compare.words.pipeline import schedule_in_words
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import BUILDERS
@@ -21,8 +21,8 @@ def pipeline_explorer(schedule: str = "1F1B", ranks: int = 4, microbatches: int 
     """Schedule, ranks, microbatches, time of W (F and I take 1), time of a message, what a pair of F and B saves."""
     controls = {"schedule": choice("schedule", list(BUILDERS), schedule), "w": choice("W takes", TIMES, w),
                 "send": choice("a message", SENDS, send), "overlap": choice("F&B saves", [0.0, *TIMES[:4]], overlap)}
-    controls["ranks"], rank_slider = number("ranks", ranks, 1, MOST_RANKS)
-    controls["microbatches"], microbatch_slider = number("microbatches", microbatches, 1, MOST_MICROBATCHES)
+    controls["ranks"], rank_slider = number_field("ranks", ranks, 1, MOST_RANKS)
+    controls["microbatches"], microbatch_slider = number_field("microbatches", microbatches, 1, MOST_MICROBATCHES)
     picture, words = widgets.HTML(), widgets.HTML()
 
     def redraw(_=None) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from helpers.compare.plots import png, residency_plot
-from helpers.compare.widgets.controls import choice, follow, number, row
+from helpers.compare.widgets.controls import choice, follow, number_field, row
 from helpers.compare.words.zero import residency_in_words
 from helpers.run.launch import launch
 from helpers.run.zero import watched_step
 
-STAGES = {"ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
+ZERO_STAGE_NAMES = {"ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
 NUM_LAYERS, WIDTH = 8, 128
 
 
 def residency_explorer(stage: int = 2, world_size: int = 4, layers_together: int = 1,
                        num_samples: int = 16) -> widgets.VBox:
     """Stage, ranks, layers of a bucket or unit, samples; real ranks make a step, and its allocations are drawn."""
-    stages = choice("stage", list(STAGES.items()), stage)
-    ranks, ranks_slider = number("ranks", world_size, 1, 6)
+    stages = choice("stage", list(ZERO_STAGE_NAMES.items()), stage)
+    ranks, ranks_slider = number_field("ranks", world_size, 1, 6)
     together = choice("a unit is", [(f"{n} layer{'s' * (n > 1)}", n) for n in (1, 2, 4, 8)], layers_together)
-    samples, samples_slider = number("samples", num_samples, 1, 256)
+    samples, samples_slider = number_field("samples", num_samples, 1, 256)
     picture, words = widgets.Image(format="png", width=640), widgets.HTML()
 
     def redraw(_=None) -> None:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Sentences that say what a picture shows, one module for each topic."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from helpers.facts.errors import BadValue
-from helpers.facts.specs import Transformer
+from helpers.facts.specs import TransformerSpec
 from helpers.facts.units import in_unit
-from helpers.predict.activations import RECOMPUTES, Block, block_bytes, stage_parts
+from helpers.predict.activations import RECOMPUTES, BlockShape, block_bytes, pipeline_stage_parts
 from helpers.predict.flops import Shape, num_params, recomputed_share
 from helpers.predict.memory import state_by_term
 
@@ -22,10 +22,10 @@ MOST_SEQUENCES = 4096               # of a microbatch; more are not looked for
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """A training run, by what one rank of it holds; mixed precision, with dropout as in the paper."""
 
-    model: Transformer
+    model: TransformerSpec
     ranks: int = 1
     stage: int = 0                  # of ZeRO, over the ranks that are not tensor parallel
     batch: int = 1                  # sequences of one rank's microbatch
@@ -44,15 +44,15 @@ class Job:
         return Shape(self.model.layers, self.model.hidden, self.seq, self.model.vocab, attention=self.attention)
 
     @property
-    def block(self) -> Block:
-        return Block(self.seq, self.batch, self.model.hidden, self.model.heads, attention=self.attention)
+    def block(self) -> BlockShape:
+        return BlockShape(self.seq, self.batch, self.model.hidden, self.model.heads, attention=self.attention)
 
 
-def ledger(job: Job) -> dict[str, float]:
+def ledger(job: TrainingJob) -> dict[str, float]:
     """Bytes on a rank, by term, as if all of them were there at once when backward begins."""
     t = job.tensor_parallel
     how = {"tensor_parallel": t, "sequence_parallel": job.sequence_parallel}
-    parts = stage_parts(job.block, job.model.layers, job.model.vocab, **how, recompute=job.recompute)
+    parts = pipeline_stage_parts(job.block, job.model.layers, job.model.vocab, **how, recompute=job.recompute)
     logits = parts.pop("logits")
     back = block_bytes(job.block, **how) - block_bytes(job.block, **how, recompute=job.recompute)
     terms = state_by_term(num_params(job.shape) / t, job.ranks // t, job.stage)
@@ -60,17 +60,17 @@ def ledger(job: Job) -> dict[str, float]:
     return {term: num_bytes for term, num_bytes in terms.items() if num_bytes}
 
 
-def held_bytes(job: Job) -> float:
+def held_bytes(job: TrainingJob) -> float:
     return sum(ledger(job).values())
 
 
-def least_recompute(job: Job, card_bytes: float) -> str | None:
+def least_recompute(job: TrainingJob, card_bytes: float) -> str | None:
     """The least recomputation with which a rank holds less than the card; None if even all of it does not help."""
     return next((recompute for recompute in RECOMPUTES if held_bytes(replace(job, recompute=recompute)) < card_bytes),
                 None)
 
 
-def largest_batch(job: Job, card_bytes: float) -> int:
+def largest_batch(job: TrainingJob, card_bytes: float) -> int:
     """The most sequences of a microbatch that fit, everything else as it is; 0 if not even one does."""
     fits, too_many = 0, MOST_SEQUENCES + 1
     while too_many - fits > 1:
@@ -79,7 +79,7 @@ def largest_batch(job: Job, card_bytes: float) -> int:
     return fits
 
 
-def job_in_words(job: Job, card_bytes: float) -> str:
+def job_in_words(job: TrainingJob, card_bytes: float) -> str:
     """What a rank holds, whether that fits, and what would."""
     terms = ledger(job)
     state = sum(num_bytes for term, num_bytes in terms.items() if term not in ("activations", "recomputed_block",
@@ -93,7 +93,7 @@ def job_in_words(job: Job, card_bytes: float) -> str:
             + (_while_it_fits(job, card_bytes) if total < card_bytes else _what_would(job, state, card_bytes)))
 
 
-def _while_it_fits(job: Job, card_bytes: float) -> str:
+def _while_it_fits(job: TrainingJob, card_bytes: float) -> str:
     least = least_recompute(job, card_bytes)
     room = f"The largest microbatch that does has {_sequences(largest_batch(job, card_bytes))}."
     if least == job.recompute:
@@ -102,7 +102,7 @@ def _while_it_fits(job: Job, card_bytes: float) -> str:
     return f"So does recompute {least}, which saves {saved} of FLOPs. {room}"
 
 
-def _what_would(job: Job, state: float, card_bytes: float) -> str:
+def _what_would(job: TrainingJob, state: float, card_bytes: float) -> str:
     if state >= card_bytes:
         return "The state alone is too much, and recomputation does not touch it: shard more."
     flash = " Flash attention would, too." if job.attention == "stored" and held_bytes(

@@ -11,7 +11,7 @@ for stages).  DualPipeV: Sea AI Lab's "cut-in-half".
 from __future__ import annotations
 
 from helpers.facts.errors import BadValue
-from helpers.facts.schedules.rhythm import Beat, check_counts, deal
+from helpers.facts.schedules.rhythm import Beat, check_counts, steps_of_rhythm
 from helpers.facts.schedules.schedule import Schedule
 
 F0, B0, I0, F1, B1, I1, W = ("F", 0), ("B", 0), ("I", 0), ("F", 1), ("B", 1), ("I", 1), ("W",)
@@ -25,14 +25,14 @@ def dualpipe(num_ranks: int, num_microbatches: int) -> Schedule:
         near = min(rank, num_ranks - 1 - rank)                  # steps from the end at which chunk 0 enters
         ways = [range(half), range(half, 2 * half)]             # down from rank 0, up from the last rank
         stages = [near, num_ranks - 1 - near]
-        steps.append(deal(_rhythm(near, num_ranks // 2, half), stages, ways if rank == near else ways[::-1]))
+        steps.append(steps_of_rhythm(_rhythm(near, num_ranks // 2, half), stages, ways if rank == near else ways[::-1]))
     return Schedule("DualPipe", tuple(steps), num_ranks, num_microbatches)
 
 
 def dualpipe_v(num_ranks: int, num_microbatches: int) -> Schedule:
     """Rank r holds stages r and 2 num_ranks - 1 - r."""
     check_dualpipe_v(num_ranks, num_microbatches)
-    steps = tuple(deal(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
+    steps = tuple(steps_of_rhythm(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
                        [range(num_microbatches)] * 2) for rank in range(num_ranks))
     return Schedule("DualPipeV", steps, 2 * num_ranks, num_microbatches)
 

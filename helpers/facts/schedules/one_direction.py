@@ -7,7 +7,7 @@ Sources: Huang et al. 2019, arXiv:1811.06965, figure 2c; Narayanan et al. 2021, 
 """
 from __future__ import annotations
 
-from helpers.facts.schedules.rhythm import check_counts, deal
+from helpers.facts.schedules.rhythm import check_counts, steps_of_rhythm
 from helpers.facts.schedules.schedule import Schedule
 
 F, B = ("F", 0), ("B", 0)
@@ -17,7 +17,7 @@ def gpipe(num_ranks: int, num_microbatches: int) -> Schedule:
     """All forwards, then all backwards; the order of the latter is that of the former, as in PyTorch."""
     check_counts(num_ranks, num_microbatches)
     m = num_microbatches
-    steps = tuple(deal([F] * m + [B] * m, [rank], [range(m)]) for rank in range(num_ranks))
+    steps = tuple(steps_of_rhythm([F] * m + [B] * m, [rank], [range(m)]) for rank in range(num_ranks))
     return Schedule("GPipe", steps, num_ranks, m)
 
 
@@ -31,5 +31,5 @@ def one_f_one_b(num_ranks: int, num_microbatches: int) -> Schedule:
     steps = []
     for rank in range(num_ranks):
         warmup = min(num_ranks - 1 - rank, m)
-        steps.append(deal([F] * warmup + [F, B] * (m - warmup) + [B] * warmup, [rank], [range(m)]))
+        steps.append(steps_of_rhythm([F] * warmup + [F, B] * (m - warmup) + [B] * warmup, [rank], [range(m)]))
     return Schedule("1F1B", tuple(steps), num_ranks, m)

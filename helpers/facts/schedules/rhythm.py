@@ -16,7 +16,7 @@ from helpers.facts.schedules.schedule import Action, Pair, Step
 Beat = tuple                    # (kind, chunk), ("W",) for the oldest I whose W is owed, or (beat of F, beat of B)
 
 
-def deal(rhythm: Iterable[Beat], stages: list[int], microbatches: list[range]) -> tuple[Step, ...]:
+def steps_of_rhythm(rhythm: Iterable[Beat], stages: list[int], microbatches: list[range]) -> tuple[Step, ...]:
     """The steps of one rank.
 
     stages          of each chunk

@@ -8,7 +8,7 @@ Source: Qi, Wan, Huang, Lin 2023, arXiv:2401.10241, section 6 and figure 7.
 """
 from __future__ import annotations
 
-from helpers.facts.schedules.rhythm import Beat, check_counts, deal
+from helpers.facts.schedules.rhythm import Beat, check_counts, steps_of_rhythm
 from helpers.facts.schedules.schedule import Schedule
 
 F0, I0, W0, F1, I1, W1 = ((kind, chunk) for chunk in (0, 1) for kind in "FIW")
@@ -17,7 +17,7 @@ F0, I0, W0, F1, I1, W1 = ((kind, chunk) for chunk in (0, 1) for kind in "FIW")
 def zb_v(num_ranks: int, num_microbatches: int) -> Schedule:
     """Rank r holds stages r and 2 num_ranks - 1 - r."""
     check_counts(num_ranks, num_microbatches)
-    steps = tuple(deal(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
+    steps = tuple(steps_of_rhythm(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
                        [range(num_microbatches)] * 2) for rank in range(num_ranks))
     return Schedule("ZB-V", steps, 2 * num_ranks, num_microbatches)
 

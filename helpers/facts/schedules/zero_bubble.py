@@ -7,7 +7,7 @@ Source: Qi, Wan, Huang, Lin 2023, arXiv:2401.10241, section 2.3 and figure 3.
 """
 from __future__ import annotations
 
-from helpers.facts.schedules.rhythm import check_counts, deal
+from helpers.facts.schedules.rhythm import check_counts, steps_of_rhythm
 from helpers.facts.schedules.schedule import Schedule, Step
 
 F, I, W = ("F", 0), ("I", 0), ("W",)            # noqa: E741  the field's letter
@@ -32,4 +32,4 @@ def _order(rank: int, num_forwards: int, num_waiting: int, m: int) -> tuple[Step
     rhythm = [F] * min(num_forwards - 1, m)
     for backward in range(m):
         rhythm += [F, I] + [W] * (backward >= num_waiting)
-    return deal(rhythm + [W] * min(num_waiting, m), [rank], [range(m)])
+    return steps_of_rhythm(rhythm + [W] * min(num_waiting, m), [rank], [range(m)])

@@ -20,6 +20,7 @@ from helpers.run.collectives.ring import (
 )
 from helpers.run.collectives.trees import double_tree, double_tree_all_reduce, tree_broadcast, tree_reduce
 from helpers.run.collectives.virtual_mesh import Played, VirtualMesh, play
+from helpers.run.launch import preload
 
 __all__ = ["Chunks", "Deadlock", "GlooMesh", "Mesh", "Played", "QueueMesh", "VirtualMesh", "double_tree",
            "double_tree_all_reduce", "halving_doubling_all_reduce", "message_seconds", "naive_all_gather",
@@ -27,3 +28,5 @@ __all__ = ["Chunks", "Deadlock", "GlooMesh", "Mesh", "Played", "QueueMesh", "Vir
            "pairwise_all_to_all", "pipelined_ring_all_reduce", "play", "recursive_doubling_all_reduce",
            "ring_all_gather", "ring_all_reduce", "ring_reduce_scatter", "run_on_gloo", "run_on_queues",
            "tree_broadcast", "tree_reduce"]
+
+preload(__name__)

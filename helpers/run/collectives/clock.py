@@ -23,11 +23,11 @@ import torch
 from greenlet import getcurrent, greenlet
 
 from helpers.facts.errors import BadValue
+from helpers.facts.measured import Wire
 from helpers.facts.network import Network
 from helpers.facts.trace import Span
-from helpers.run.collectives import deadlock
+from helpers.run.collectives.deadlock import Deadlock, HalfPosted, does_not_fit
 from helpers.run.collectives.mesh import Tensor
-from helpers.run.launch.outcome import Wire
 
 
 class Way:
@@ -53,6 +53,11 @@ class Message:
         self.tensor, self.sends, self.posted_s = tensor, sends, posted_s        # the end that came first
         self.done_s = None
         self.waiting = ()                       # ranks
+
+    @property
+    def half(self) -> HalfPosted:
+        """What one end has posted, as plain data."""
+        return HalfPosted(self.way.source, self.way.to, len(self.tensor), self.sends)
 
     def wait(self) -> None:
         """Have the rank whose turn it is wait until this message has arrived."""
@@ -92,7 +97,7 @@ class Clock:
         message = way.posted.popleft()
         message.outgoing, message.incoming = (tensor, message.tensor) if sends else (message.tensor, tensor)
         if len(tensor) != len(message.tensor) or tensor.dtype != message.tensor.dtype:
-            raise deadlock.does_not_fit(message)
+            raise does_not_fit(way.source, message.outgoing, way.to, message.incoming)
         message.size = len(tensor) * (self.bytes_per_element or tensor.itemsize)
         way.num_messages += 1
         self.num_messages += 1
@@ -159,13 +164,13 @@ class Clock:
         try:
             self._take_turns(ranks)
             if unfinished:
-                raise deadlock.nobody_can_go_on(self._half_posted())
+                raise Deadlock([m.half for m in self._half_posted() if m.waiting], waiting=True)
         finally:
             for rank in ranks:
                 rank.throw()
             torch.set_grad_enabled(gradients)
         if left_over := self._half_posted():
-            raise deadlock.left_over(left_over)
+            raise Deadlock([message.half for message in left_over], waiting=False)
         return results
 
     def _half_posted(self) -> list[Message]:

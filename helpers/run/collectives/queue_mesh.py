@@ -14,22 +14,21 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.queues import Queue
 
 import numpy
 import torch
 
 from helpers.facts.errors import BadValue, CourseError
+from helpers.facts.measured import Wire
 from helpers.run.collectives.mesh import Mesh, Tensor, check_program, flatten
 from helpers.run.launch import Run, check_call, fork_server
 from helpers.run.launch.launcher import run_ranks
-from helpers.run.launch.outcome import Wire
+from helpers.run.launch.outcome import Counted
 
 DEADLINE_S = 30.0               # of one receive
 MARGIN_S = 30.0                 # of the run beyond that
 MOST_RANKS = 16                 # each has a queue to each other one
-
-queues: dict = {}               # in a rank: (source, to) -> queue, those of this rank, set before the program runs
-counted: Wire | None = None     # in a rank: what its mesh has counted
 
 
 class NothingCame(CourseError, TimeoutError):
@@ -55,16 +54,20 @@ class _Awaited:
 
 
 class QueueMesh(Mesh):
-    """One rank; counts what it sends and receives."""
+    """One rank; counts what it sends and receives.
 
-    def __init__(self, rank: int, world_size: int, deadline_s: float):
-        self.rank, self.world_size, self.deadline_s = rank, world_size, deadline_s
+    queues      {(source, to): queue}, those that this rank puts on or takes from
+    deadline_s  of one receive, in seconds; `NothingCame` after it
+    """
+
+    def __init__(self, rank: int, world_size: int, queues: dict[tuple[int, int], Queue], deadline_s: float):
+        self.rank, self.world_size, self.queues, self.deadline_s = rank, world_size, queues, deadline_s
         self.wire = Wire(counted_by="mesh")
         self.awaited = {source: deque() for source in range(world_size)}
 
     def isend(self, tensor: Tensor, to: int) -> _Sent:
         data = _bytes_of(tensor).tobytes()              # a copy: the queue may read it later
-        queues[self.rank, self.other(to)].put((str(tensor.dtype), data))
+        self.queues[self.rank, self.other(to)].put((str(tensor.dtype), data))
         self.wire.sent += len(data)
         return _Sent()
 
@@ -77,7 +80,7 @@ class QueueMesh(Mesh):
         """Fill the tensor that has waited longest for `source`."""
         work = self.awaited[source][0]
         try:
-            dtype, data = queues[source, self.rank].get(timeout=self.deadline_s)
+            dtype, data = self.queues[source, self.rank].get(timeout=self.deadline_s)
         except queue.Empty:
             raise NothingCame(f"rank {self.rank} waited {self.deadline_s:g} s for a message from rank {source}, "
                               "and none came") from None
@@ -107,16 +110,15 @@ def run_on_queues(program: Callable, world_size: int, *args, deadline_s: float =
         raise BadValue(f"world_size is a whole number from 1 to {MOST_RANKS} on queues, not {world_size!r}")
     if not isinstance(deadline_s, (int, float)) or not 0 < deadline_s < 3600:
         raise BadValue(f"deadline_s is a number of seconds above 0 and below an hour, not {deadline_s!r}")
-    payload = check_call.pack(_on_queues, world_size, deadline_s, (program, deadline_s, args, kwargs), {})
+    payload = check_call.check_and_pickle(_on_queues, world_size, deadline_s, (program, deadline_s, args, kwargs), {})
     between = {(source, to): fork_server.context().Queue() for source in range(world_size) for to in range(world_size)
                if source != to}
     return run_ranks(payload, world_size, deadline_s + MARGIN_S, between)
 
 
-def _on_queues(rank: int, world_size: int, program: Callable, deadline_s: float, args: tuple, kwargs: dict) -> object:
-    global counted
-    mesh = QueueMesh(rank, world_size, deadline_s)
-    counted = mesh.wire
+def _on_queues(rank: int, world_size: int, program: Callable, deadline_s: float, args: tuple, kwargs: dict,
+               queues: dict[tuple[int, int], Queue] | None = None) -> Counted:
+    mesh = QueueMesh(rank, world_size, queues, deadline_s)
     result = program(mesh, *args, **kwargs)
     for (source, to), one in queues.items():
         if source == rank:
@@ -127,4 +129,4 @@ def _on_queues(rank: int, world_size: int, program: Callable, deadline_s: float,
             if leaving.is_alive():
                 raise NothingCame(f"rank {rank} has sent to rank {to}, which did not receive all of it in "
                                   f"{deadline_s:g} s")
-    return result
+    return Counted(result, mesh.wire)

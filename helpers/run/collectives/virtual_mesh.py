@@ -18,12 +18,12 @@ from functools import partial
 from typing import Any
 
 from helpers.facts.errors import BadValue
+from helpers.facts.measured import Wire
 from helpers.facts.network import STEPS, Network
 from helpers.facts.trace import Trace
 from helpers.run.collectives.clock import Clock, Message, Way
 from helpers.run.collectives.deadlock import Deadlock
 from helpers.run.collectives.mesh import Mesh, Tensor, check_program, flatten
-from helpers.run.launch.outcome import Wire
 
 __all__ = ["Deadlock", "Played", "VirtualMesh", "play"]
 

@@ -12,10 +12,10 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.ddp import DDP
 from helpers.run.measure.meters import wire
 from helpers.run.models import perceptron, regression
-from helpers.run.models.data import part_of_batch
 
 WIDTHS, LEARNING_RATE = (16, 32, 32, 4), 0.05
 

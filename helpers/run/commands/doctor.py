@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
+from textwrap import indent
 
 import psutil
 
@@ -22,7 +23,7 @@ NEEDED_DISK = 100e6             # bytes, for what the ranks print
 
 
 @dataclass(frozen=True)
-class Finding:
+class Requirement:
     what: str
     mend: str = ""              # "" if all is well
 
@@ -32,7 +33,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    findings: tuple[Finding, ...]
+    findings: tuple[Requirement, ...]
 
     @property
     def healthy(self) -> bool:
@@ -48,26 +49,26 @@ def check_environment() -> Diagnosis:
     return Diagnosis((_python(), _helpers(), _torch(), _memory(), _disk(), *_ranks()))
 
 
-def _python() -> Finding:
+def _python() -> Requirement:
     fine = sys.version_info >= (3, 11)
-    return Finding("Python is 3.11 or newer", "" if fine else
+    return Requirement("Python is 3.11 or newer", "" if fine else
                    f"This is {sys.version.split()[0]}: install a newer one, then `make PYTHON=python3.11 lab`.")
 
 
-def _helpers() -> Finding:
+def _helpers() -> Requirement:
     try:
         importlib.metadata.version("training-parallelism-course")
     except importlib.metadata.PackageNotFoundError:
-        return Finding("helpers is installed", "Found, but not installed, so the fork server cannot import it: "
+        return Requirement("helpers is installed", "Found, but not installed, so the fork server cannot import it: "
                        "`pip install --no-deps -e .` in the course's folder.")
-    return Finding("helpers is installed")
+    return Requirement("helpers is installed")
 
 
-def _torch() -> Finding:
+def _torch() -> Requirement:
     wanted = next((r.split("==")[1] for r in _requirements() if r.startswith("torch==")), "")
     found = importlib.metadata.version("torch") if importlib.util.find_spec("torch") else "none"
     fine = wanted in ("", found.split("+")[0])
-    return Finding("torch is the version that the course was tested with", "" if fine else
+    return Requirement("torch is the version that the course was tested with", "" if fine else
                    f"It is {found}, tested was {wanted}: most will work; `pip install torch=={wanted}` for all.")
 
 
@@ -78,24 +79,24 @@ def _requirements() -> list[str]:
         return []
 
 
-def _memory() -> Finding:
+def _memory() -> Requirement:
     free = psutil.virtual_memory().available
-    return Finding(f"{NEEDED_MEMORY / 1e9} GB of memory are free", "" if free > NEEDED_MEMORY else
+    return Requirement(f"{NEEDED_MEMORY / 1e9} GB of memory are free", "" if free > NEEDED_MEMORY else
                    f"Only {free / 1e9:.1f} GB are: shut down other kernels (Kernel menu) or close programs.")
 
 
-def _disk() -> Finding:
+def _disk() -> Requirement:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
-    return Finding("the temporary folder has room", "" if free > NEEDED_DISK else
+    return Requirement("the temporary folder has room", "" if free > NEEDED_DISK else
                    f"{folder} has {free / 1e6:.0f} MB left: empty it, or set TMPDIR to another folder.")
 
 
-def _ranks() -> list[Finding]:
+def _ranks() -> list[Requirement]:
     try:
         run = launch(_look_around, 2, timeout_s=60)
     except (CourseError, OSError) as error:
-        return [Finding("two ranks can be started and can talk", str(error).replace("\n", "\n      "))]
+        return [Requirement("two ranks can be started and can talk", indent(str(error), 6 * " ").strip())]
     sums, preloaded, counted_by = [r[0] for r in run.results], run.results[0][1], run.wire[0].counted_by
     return [
         _found("two ranks can be started and can talk", sums == [11.0, 11.0],
@@ -109,12 +110,12 @@ def _ranks() -> list[Finding]:
     ]
 
 
-def _found(what: str, fine: bool, mend: str) -> Finding:
-    return Finding(what, "" if fine else mend)
+def _found(what: str, fine: bool, mend: str) -> Requirement:
+    return Requirement(what, "" if fine else mend)
 
 
 def _look_around(rank: int, world_size: int) -> tuple[float, bool]:
-    preloaded = "helpers.run.server" in sys.modules
+    preloaded = "helpers.run.launch.preloaded" in sys.modules
 
     import torch
     import torch.distributed as dist

@@ -20,7 +20,7 @@ WIDTH, SAMPLES, SEED = 16, 2, 0             # samples of one microbatch
 
 
 @dataclass(frozen=True)
-class Part:
+class PipelineResult:
     """What one rank's part of a played schedule came to, beside one process on the whole batch."""
 
     trace: Trace
@@ -29,7 +29,7 @@ class Part:
     worst: float                # largest difference of a gradient, relative to the largest gradient of its tensor
 
 
-def one_step(rank: int, world_size: int, schedule: Schedule, seconds: Durations) -> Part:
+def one_step(rank: int, world_size: int, schedule: Schedule, seconds: Durations) -> PipelineResult:
     """Forward and backward of one batch, by the schedule and by one process."""
     inputs, targets = regression(schedule.num_microbatches * SAMPLES, WIDTH, WIDTH, SEED).tensors
     stages = cut(_model(schedule.num_stages), schedule.num_stages)
@@ -41,10 +41,10 @@ def one_step(rank: int, world_size: int, schedule: Schedule, seconds: Durations)
     whole = cut(alone, schedule.num_stages)
     worst = max(_difference(ours.grad, theirs.grad) for stage, module in mine.items()
                 for ours, theirs in zip(module.parameters(), whole[stage].parameters(), strict=True))
-    return Part(played.trace, played.loss, loss.item(), worst)
+    return PipelineResult(played.trace, played.loss, loss.item(), worst)
 
 
-def one_step_of(rank: int, world_size: int, name: str, num_microbatches: int, seconds: Durations) -> Part:
+def one_step_of(rank: int, world_size: int, name: str, num_microbatches: int, seconds: Durations) -> PipelineResult:
     """The same by a schedule's name, for as many ranks as there are."""
     return one_step(rank, world_size, BUILDERS[name](world_size, num_microbatches), seconds)
 

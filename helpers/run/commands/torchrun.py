@@ -17,10 +17,10 @@ import torch.distributed as dist
 
 from helpers.facts.errors import BadValue
 from helpers.run.launch import launch
-from helpers.run.measure.gather_objects import gathered
+from helpers.run.measure.gather_objects import gather_objects
 
 
-def everywhere(program: Callable, world_size: int | None, default: int, *args) -> list[Any] | None:
+def launch_or_join(program: Callable, world_size: int | None, default: int, *args) -> list[Any] | None:
     """What `program(rank, world_size, *args)` returned, by rank; None on ranks of torchrun other than 0.
 
     `world_size` is what was asked for: None stands for torchrun's own number, or else `default`.
@@ -35,7 +35,7 @@ def everywhere(program: Callable, world_size: int | None, default: int, *args) -
         if world_size not in (None, dist.get_world_size()):
             raise BadValue(f"torchrun has started {dist.get_world_size()} ranks, and {world_size} are asked for: leave "
                            "out --world-size")
-        results = gathered(program(dist.get_rank(), dist.get_world_size(), *args))
+        results = gather_objects(program(dist.get_rank(), dist.get_world_size(), *args))
         return results if dist.get_rank() == 0 else None
     finally:
         gc.collect()                                    # a DDP that is still alive can hang the next line

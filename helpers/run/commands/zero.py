@@ -16,18 +16,18 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.run.commands.ddp import WIDTHS
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.measure.meters import wire
-from helpers.run.measure.state import bytes_by_term, held
+from helpers.run.measure.state import bytes_by_term, state_tensors
 from helpers.run.models import perceptron, regression
-from helpers.run.models.data import part_of_batch
-from helpers.run.zero import STAGES, Zero1, Zero3
+from helpers.run.zero import ZERO_STAGES, Zero1, Zero3
 
 ALONE, MIXED = "one process", ", bf16 and fp32"
 DDP, REDUNDANCY, FSDP = (f"PyTorch's {name}" for name in ("DDP", "ZeroRedundancyOptimizer", "fully_shard"))
 
 
 @dataclass(frozen=True)
-class Trained:
+class ZeroRun:
     """What became of one way of training, on one rank."""
 
     before: float               # loss on all data
@@ -37,7 +37,7 @@ class Trained:
     sent: float                 # bytes a step
 
 
-def stages(rank: int, world_size: int, num_steps: int, batch_size: int, seed: int, rate: float) -> dict[str, Trained]:
+def stages(rank: int, world_size: int, num_steps: int, batch_size: int, seed: int, rate: float) -> dict[str, ZeroRun]:
     """Train in each way, from the same parameters and on the same batches."""
     batches = regression(num_steps * world_size * batch_size, WIDTHS[0], WIDTHS[-1], seed).tensors
     trained = {}
@@ -48,7 +48,7 @@ def stages(rank: int, world_size: int, num_steps: int, batch_size: int, seed: in
     return trained
 
 
-def _train(module: nn.Module, optimizer: object, data: tuple[Tensor, Tensor], batch_size: int, part: slice) -> Trained:
+def _train(module: nn.Module, optimizer: object, data: tuple[Tensor, Tensor], batch_size: int, part: slice) -> ZeroRun:
     before = _loss(module, *data)
     pairs = list(zip(*(each.split(batch_size) for each in data), strict=True))
     with wire() as sent:
@@ -56,7 +56,7 @@ def _train(module: nn.Module, optimizer: object, data: tuple[Tensor, Tensor], ba
             optimizer.zero_grad()
             mse_loss(module(inputs[part]).float(), targets[part]).backward()
             optimizer.step()
-    return Trained(before, _loss(module, *data), all_parameters(module), bytes_by_term(_state(module, optimizer)),
+    return ZeroRun(before, _loss(module, *data), all_parameters(module), bytes_by_term(_state(module, optimizer)),
                    sent.sent / len(pairs))
 
 
@@ -64,8 +64,8 @@ def _state(module: nn.Module, optimizer: object) -> dict[str, list[Tensor]]:
     if isinstance(optimizer, Zero1):
         return optimizer.held()
     if isinstance(optimizer, MasterCopies):
-        return held(module, optimizer.adam) | {"master": optimizer.masters}
-    return held(module, getattr(optimizer, "optim", optimizer))         # .optim has ZeroRedundancyOptimizer's shard
+        return state_tensors(module, optimizer.adam) | {"master": optimizer.masters}
+    return state_tensors(module, getattr(optimizer, "optim", optimizer))   # .optim has ZeroRedundancyOptimizer's shard
 
 
 class MasterCopies:
@@ -130,7 +130,7 @@ def _fsdp(model: nn.Module) -> nn.Module:
     return fully_shard(model)
 
 
-OURS = {f"ZeRO-{number}": stage for number, stage in STAGES.items()}
+OURS = {f"ZeRO-{number}": stage for number, stage in ZERO_STAGES.items()}
 WAYS = {ALONE: partial(_adam, lambda model: model),
         DDP: partial(_adam, DistributedDataParallel),
         **{name: partial(_ours, stage) for name, stage in OURS.items()},

@@ -1,5 +1,9 @@
-"""Which samples each rank draws: looked at before training, and what a batch's parts weigh."""
-from helpers.run.data_sharding.random_state import undisturbed
+"""Which samples each rank draws, looked at before training; parts of a batch, and means over all of it."""
+from helpers.run.data_sharding.batches import global_mean, part_of_batch
+from helpers.run.data_sharding.random_state import preserved_random_state
 from helpers.run.data_sharding.sampler import check_sampling, what_is_drawn
+from helpers.run.launch import preload
 
-__all__ = ["check_sampling", "undisturbed", "what_is_drawn"]
+__all__ = ["check_sampling", "global_mean", "part_of_batch", "preserved_random_state", "what_is_drawn"]
+
+preload(__name__)

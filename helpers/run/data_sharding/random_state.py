@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 
 
 @contextmanager
-def undisturbed(loader: DataLoader) -> Iterator[None]:
+def preserved_random_state(loader: DataLoader) -> Iterator[None]:
     """Put the global generators back, and the generators and counters of the loader and its samplers."""
     put_back = list(_states(loader, set()))
     pythons, numpys = random.getstate(), numpy.random.get_state()

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from helpers.facts.data_sharding import Sampling
 from helpers.facts.errors import BadValue
-from helpers.run.data_sharding.random_state import undisturbed
-from helpers.run.measure.gather_objects import gathered
+from helpers.run.data_sharding.random_state import preserved_random_state
+from helpers.run.measure.gather_objects import gather_objects
 
 
 def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Callable[[int], object] | None = None,
@@ -36,12 +36,12 @@ def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Cal
     if identify is None and isinstance(loader.dataset, IterableDataset):
         raise BadValue("an IterableDataset has no indices: pass identify=, a function from a batch to sample numbers")
     cuts, whole = _cuts(loader.dataset) if identify is None else ([], None)
-    with undisturbed(loader):
+    with preserved_random_state(loader):
         mine = [[_uncut(step, cuts) for step in steps]
                 for steps in _epochs(loader, num_epochs, before_epoch, identify)]
     items = [sum(map(items_in, step)) for step in mine[0]] if items_in else None
-    draws, all_items, sizes, may_drop = zip(*gathered((mine, items, num_samples or whole, _may_drop(loader, mine[0]))),
-                                            strict=True)
+    draws, all_items, sizes, may_drop = zip(
+        *gather_objects((mine, items, num_samples or whole, _may_drop(loader, mine[0]))), strict=True)
     if len({one is None for one in all_items}) > 1:
         raise BadValue("items_in is for all ranks or for none")
     size = len({i for rank in draws for step in rank[0] for i in step}) if sizes[0] is None else max(sizes)
@@ -98,7 +98,7 @@ def _cuts(dataset: Dataset) -> tuple[list[list[int]], int]:
         cuts.append([int(index) for index in dataset.indices])
         dataset = dataset.dataset
     size, mine = _length(dataset), list(cuts)
-    everyone = gathered(cuts)
+    everyone = gather_objects(cuts)
     while mine and all(theirs[-1:] == mine[-1:] for theirs in everyone):
         size = len(mine.pop())
         everyone = [theirs[:-1] for theirs in everyone]

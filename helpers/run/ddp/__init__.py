@@ -2,5 +2,8 @@
 from helpers.run.ddp.broadcast import broadcast_state
 from helpers.run.ddp.ddp import DDP, NaiveDDP
 from helpers.run.ddp.unused_parameters import parameters_behind, tensors_in
+from helpers.run.launch import preload
 
 __all__ = ["DDP", "NaiveDDP", "broadcast_state", "parameters_behind", "tensors_in"]
+
+preload(__name__)

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import nn
 
 from helpers.facts.errors import BadValue
-from helpers.run.measure.gather_objects import gathered
+from helpers.run.measure.gather_objects import gather_objects
 
 
 def broadcast_state(module: nn.Module) -> None:
@@ -22,7 +22,7 @@ def _same_shapes(module: nn.Module) -> None:
     mine = [(name, f"{list(p.shape)} of {p.dtype}{'' if p.requires_grad else ', frozen'}")
             for name, p in module.named_parameters()]
     mine += [(name, f"{list(buffer.shape)} of {buffer.dtype}, a buffer") for name, buffer in module.named_buffers()]
-    models = gathered(mine)
+    models = gather_objects(mine)
     for rank, theirs in enumerate(models):
         if theirs != models[0]:
             raise BadValue(f"rank {rank} has another model than rank 0: " + _first_unlike(models[0], theirs))

@@ -1,4 +1,7 @@
 """PyTorch's own FSDP2: cut a model into units, and watch what a step keeps and sends."""
-from helpers.run.fsdp.units import Moment, fullest, shard, typical_peak, watch_steps, watched
+from helpers.run.fsdp.units import Moment, peak_of, shard, typical_peak, watch_steps, watched_bytes
+from helpers.run.launch import preload
 
-__all__ = ["Moment", "fullest", "shard", "typical_peak", "watch_steps", "watched"]
+__all__ = ["Moment", "peak_of", "shard", "typical_peak", "watch_steps", "watched_bytes"]
+
+preload(__name__)

@@ -45,7 +45,7 @@ def shard(model: nn.Sequential, num_units: int, **options) -> nn.Sequential:
 
 
 @contextmanager
-def watched(blocks: nn.Sequential) -> Iterator[list[Moment]]:
+def watched_bytes(blocks: nn.Sequential) -> Iterator[list[Moment]]:
     """Note a moment for each block's forward and each block's backward; read the list after the block."""
     if sys.platform != "linux":
         raise OSError("only Linux tells a process's peak from now on; run this in Binder, Docker or WSL 2")
@@ -70,14 +70,14 @@ def watched(blocks: nn.Sequential) -> Iterator[list[Moment]]:
     note("backward", 0)
 
 
-def fullest(moments: list[Moment], phase: str = "") -> int:
+def peak_of(moments: list[Moment], phase: str = "") -> int:
     """The most bytes of all moments, or of those of a phase."""
     return max(moment.peak_bytes for moment in moments if phase in ("", moment.phase))
 
 
 def typical_peak(ranks: list[list[Moment]], phase: str = "") -> int:
     """The most bytes of all moments, or of those of a phase, on the median rank."""
-    return median_low(fullest(moments, phase) for moments in ranks)
+    return median_low(peak_of(moments, phase) for moments in ranks)
 
 
 def watch_steps(model: nn.Sequential, width: int, num_steps: int = 4) -> list[Moment]:
@@ -88,12 +88,12 @@ def watch_steps(model: nn.Sequential, width: int, num_steps: int = 4) -> list[Mo
     """
     optimizer, steps = torch.optim.Adam(model.parameters(), foreach=False), []
     for _ in range(num_steps):
-        with watched(model) as moments:
+        with watched_bytes(model) as moments:
             model(torch.ones(1, width)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
         steps.append(moments)
-    return sorted(steps[1:], key=fullest)[(num_steps - 1) // 2]
+    return sorted(steps[1:], key=peak_of)[(num_steps - 1) // 2]
 
 
 def _status(field: str) -> int:

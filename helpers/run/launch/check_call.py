@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from helpers.facts.errors import BadValue
 from helpers.run.launch import pickling
+from helpers.run.measure.place import INSIDE
 
-INSIDE = "COURSE_RANK"          # set in the environment of every rank
 MOST_RANKS = 64                 # about 50 MB each
 
 
-def pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwargs: dict) -> bytes:
+def check_and_pickle(program: Callable, world_size: int, timeout_s: float, args: tuple, kwargs: dict) -> bytes:
     """What every rank is sent, or a `ValueError` that says how to mend the call."""
     if INSIDE in os.environ:
         raise BadValue("launch cannot be called inside a rank program: the ranks are already running")
@@ -29,7 +29,7 @@ def pack(program: Callable, world_size: int, timeout_s: float, args: tuple, kwar
         why = str(error) or "it tells no signature"
         raise BadValue(f"launch calls program(rank, world_size, ...) with what else you gave it; {why}") from None
     try:
-        return pickling.pack((program, args, kwargs))
+        return pickling.pickle_by_value((program, args, kwargs))
     except Exception as error:
         raise BadValue(f"the program and its arguments must be sent to other processes, and cannot: {error}. "
                          "Make locks, files and process groups inside the program.") from None

@@ -1,25 +1,22 @@
-"""Say in words how a run went wrong: which rank, on which line, in which collective."""
+"""Say in words how a run went wrong: which rank, on which line, in which collective.
+
+The only place where records of ranks become words.  Whoever wants to know more than a reader does looks at
+`RankFailed.records` and `RankHung.records`.
+"""
 from __future__ import annotations
 
-import linecache
-import re
 import signal
 import sys
-import sysconfig
-from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.facts.errors import CourseError
-from helpers.run.launch.outcome import Frame, Letter
+from helpers.run.launch.outcome import EXITED, KILLED, RAISED, RETURNED, RaisedError, RankRecord, StackFrame
+from helpers.run.launch.stack import HELPERS, without_machinery
+from helpers.run.measure.place import STARTED, WAITING, Place
 
-LOST_A_PEER = re.compile(r"Connection (closed|reset) by peer|Broken pipe|connectFullMesh failed")
+LOST_A_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "connectFullMesh failed")
 SIZES_DIFFER = "op.preamble.length <= op.nbytes"        # gloo's abort when a message is larger than its buffer
-OWN = {str(Path(__file__).with_name(name)) for name in
-       ("rank.py", "recorder.py", "forks.py", "launch.py", "request.py", "meters.py", "card.py", "parcel.py",
-        "mesh.py", "queue_mesh.py", "virtual.py", "clock.py", "deadlock.py")}
-HELPERS = Path(__file__).parent.parent
 MOST_FRAMES = 6                 # of one traceback; recursion has a thousand
-LIBRARIES = ("site-packages", "dist-packages", "<frozen", sysconfig.get_path("stdlib"))
 DEATHS = {
     signal.SIGKILL: "was killed by SIGKILL (the system does so when memory runs out)",
     signal.SIGABRT: "aborted (SIGABRT): C++ code met a state it cannot continue from",
@@ -27,98 +24,111 @@ DEATHS = {
 }
 
 
-class RankFailed(CourseError, RuntimeError):
+class _RunStopped(CourseError, RuntimeError):
+    """A run that did not come to its end; `records` has a `RankRecord` for each rank, by rank."""
+
+    def __init__(self, words: str, records: tuple[RankRecord, ...] = ()):
+        super().__init__(words)
+        self.records = records
+
+    @property
+    def headline(self) -> str:
+        """The first line of what it says."""
+        return str(self).partition("\n")[0]
+
+
+class RankFailed(_RunStopped):
     """A rank raised, exited or was killed.  Tells of the first failure, not of those that it caused."""
 
+    def without(self, *hidden: Path) -> str:
+        """What it says, without the lines of these files and folders."""
+        return str(failure(self.records, hidden)) if any(r.failed for r in self.records) else str(self)
 
-class RankHung(CourseError, RuntimeError):
+    @property
+    def errors(self) -> list[RaisedError]:
+        """What ranks raised, the earliest first, each before what it was raised from."""
+        raised = sorted((r for r in self.records if r.error), key=lambda r: r.failed_at)
+        return [error for record in raised for error in record.error.chain]
+
+
+class RankHung(_RunStopped):
     """Ranks were not done at the deadline.  Tells where each one is."""
 
+    def __init__(self, words: str, records: tuple[RankRecord, ...] = (), timeout_s: float = 0.0):
+        super().__init__(words, records)
+        self.timeout_s = timeout_s
 
-@dataclass
-class Fate:
-    """How one rank fared, as far as the launcher knows."""
-
-    rank: int
-    letter: Letter | None = None    # None: nothing came home
-    exit_code: int | None = None    # None: still running
-    died_at: float = 0.0            # time.monotonic()
-    stack: str = ""                 # faulthandler's dump
-    place: str = ""                 # the recorder's last word
-    printed: str = ""
-
-    @property
-    def failed(self) -> bool:
-        return self.letter.error != "" if self.letter else self.exit_code is not None
-
-    @property
-    def failed_at(self) -> float:
-        return self.letter.failed_at if self.letter else self.died_at
-
-    @property
-    def lost_a_peer(self) -> bool:
-        return self.letter is not None and bool(LOST_A_PEER.search(self.letter.error))
+    def without(self, *hidden: Path) -> str:
+        """What it says, without the lines of these files and folders."""
+        return str(hang(self.records, self.timeout_s, hidden)) if self.records else str(self)
 
 
-def failure(fates: list[Fate]) -> RankFailed:
-    """Explain a run in which at least one rank failed."""
-    failed = sorted((f for f in fates if f.failed), key=lambda f: f.failed_at)
-    causes = [f for f in failed if not f.lost_a_peer]
-    returned = [f for f in fates if f.letter and not f.failed]
+def failure(records: tuple[RankRecord, ...], hidden: tuple[Path, ...] = ()) -> RankFailed:
+    """Explain a run in which at least one rank failed; frames in `hidden` files and folders are left out."""
+    failed = sorted((r for r in records if r.failed), key=lambda r: r.failed_at)
+    causes = [r for r in failed if not lost_a_peer(r)]
+    returned = [r for r in records if r.state == RETURNED]
     if not causes and returned:
         return RankFailed("\n".join([
-            f"{_ranks(failed)} of {len(fates)} waited for a rank that had already returned",
-            *(_where(f) for f in fates),
-            "Every rank must make the same collective calls in the same order, with tensors of one shape and dtype."]))
+            f"{_ranks(failed)} of {len(records)} waited for a rank that had already returned",
+            *(_where(r, hidden) for r in records),
+            "Every rank must make the same collective calls in the same order, with tensors of one shape and dtype."]),
+            records)
     first = (causes or failed)[0]
-    alike = [f for f in causes if _what_happened(f) == _what_happened(first)] or [first]
-    lines = [f"{_ranks(alike)} of {len(fates)} {_what_happened(first)}", *_own_lines(first)]
-    lines += [f"rank {f.rank} {_what_happened(f)}, too" for f in causes if f not in alike]
-    if followers := [f for f in fates if f not in causes and f not in alike and f not in returned]:
+    alike = [r for r in causes if _what_happened(r) == _what_happened(first)] or [first]
+    lines = [f"{_ranks(alike)} of {len(records)} {_what_happened(first)}", *_own_lines(first, hidden)]
+    lines += [f"rank {r.rank} {_what_happened(r)}, too" for r in causes if r not in alike]
+    if followers := [r for r in records if r not in causes and r not in alike and r not in returned]:
         lines.append(f"{_ranks(followers)} followed: without {_ranks(alike)} the run cannot go on")
-    return RankFailed("\n".join(lines))
+    return RankFailed("\n".join(lines), records)
 
 
-def hang(fates: list[Fate], timeout_s: float) -> RankHung:
-    """Explain a run that was not done at its deadline."""
-    started = {f.rank: _collectives(f.place) for f in fates}
+def hang(records: tuple[RankRecord, ...], timeout_s: float, hidden: tuple[Path, ...] = ()) -> RankHung:
+    """Explain a run that was not done at its deadline; frames in `hidden` files and folders are left out."""
+    started = {r.rank: r.place.num_collectives if r.place else 0 for r in records}
     behind = min(started, key=started.get)
-    lines = [f"not done after {timeout_s:g} s", *(_where(f) for f in fates)]
-    if any(", of a group" in f.place for f in fates):
+    lines = [f"not done after {timeout_s:g} s", *(_where(r, hidden) for r in records)]
+    if any(r.place and r.place.of_a_group for r in records):
         lines.append("Some calls are of a group: only its ranks must make them, all others must not.")
     elif started[behind] < max(started.values()):
         lines.append(f"Look at rank {behind} first. Collective calls that it has started: {started[behind]}; "
                      f"another rank: {max(started.values())}.")
-    elif len({f.place for f in fates}) > 1:
+    elif len({r.place for r in records}) > 1:
         lines.append("The ranks are in different calls; each waits for the others to make the same one.")
-    return RankHung("\n".join(lines))
+    return RankHung("\n".join(lines), records, timeout_s)
 
 
-def interrupted(fates: list[Fate]) -> str:
+def interrupted(records: tuple[RankRecord, ...]) -> str:
     """Where each rank was when the learner stopped the run."""
-    return "\n".join(["interrupted", *(_where(f) for f in fates)])
+    return "\n".join(["interrupted", *(_where(r) for r in records)])
 
 
-def _collectives(place: str) -> int:
-    """How many collectives a rank had started, by the recorder's last word."""
-    found = re.search(r"\(collective (\d+)|; (\d+) collectives so far", place)
-    return int(found.group(1) or found.group(2)) if found else 0
+def too_much_printed(records: tuple[RankRecord, ...], rank: int, limit: int) -> RankFailed:
+    last = (records[rank].printed.rstrip().splitlines() or [""])[-1]
+    return RankFailed(f"rank {rank} printed more than {limit / 1e6:.0f} MB and was stopped; "
+                      f"its last line: {last[:200]!r}", records)
 
 
-def too_much_printed(fate: Fate, limit: int) -> RankFailed:
-    last = (fate.printed.rstrip().splitlines() or [""])[-1]
-    return RankFailed(f"rank {fate.rank} printed more than {limit / 1e6:.0f} MB and was stopped; "
-                      f"its last line: {last[:200]!r}")
+def unreadable(records: tuple[RankRecord, ...], rank: int, error: Exception) -> RankFailed:
+    return RankFailed(f"what rank {rank} returned cannot be read here ({error}). "
+                      "Return numbers, strings, lists, dicts or tensors.", records)
 
 
-def _what_happened(fate: Fate) -> str:
-    if fate.letter:
-        return f"raised {fate.letter.error}"
-    if fate.exit_code < 0:
-        said = "".join(f"\n    {line}" for line in fate.printed.splitlines()[-3:]) if fate.exit_code == -6 else ""
-        hint = "\n    The ranks gave tensors of different sizes or dtypes to one call." * (SIZES_DIFFER in fate.printed)
-        return f"{DEATHS.get(-fate.exit_code) or _killed_by(-fate.exit_code)}{said}{hint}"
-    return f"ended with exit code {fate.exit_code} before the program returned"
+def lost_a_peer(record: RankRecord) -> bool:
+    """Whether it failed only because another rank was gone."""
+    return record.error is not None and any(sign in record.error.words for sign in LOST_A_PEER)
+
+
+def _what_happened(record: RankRecord) -> str:
+    if record.state == RAISED:
+        return f"raised {record.error.words}"
+    if record.state == KILLED:
+        aborted = record.signal == signal.SIGABRT
+        said = "".join(f"\n    {line}" for line in record.printed.splitlines()[-3:] if aborted)
+        hint = "\n    The ranks gave tensors of different sizes or dtypes to one call." * (
+            SIZES_DIFFER in record.printed)
+        return f"{DEATHS.get(record.signal) or _killed_by(record.signal)}{said}{hint}"
+    return f"ended with exit code {record.exit_code} before the program returned"
 
 
 def _killed_by(number: int) -> str:
@@ -128,31 +138,41 @@ def _killed_by(number: int) -> str:
         return f"was killed by signal {number}"
 
 
-def _own_lines(fate: Fate) -> list[str]:
-    if fate.letter is None:
-        return [_where(fate)] if fate.place else []
-    frames, lines, half = _learners(fate.letter.frames), [], MOST_FRAMES // 2
+def _own_lines(record: RankRecord, hidden: tuple[Path, ...]) -> list[str]:
+    if record.state in (EXITED, KILLED):
+        return [_where(record, hidden)] if record.place else []
+    frames, lines, half = without_machinery(record.frames, hidden), [], MOST_FRAMES // 2
     for number, frame in enumerate(frames):
         if half <= number < len(frames) - half:
             lines += [f"  ... {len(frames) - MOST_FRAMES} more lines ..."] if number == half else []
             continue
         lines.append(f"  {_name(frame)}, line {frame.line}, in {frame.function}")
-        if source := linecache.getline(frame.file, frame.line).strip():
-            lines.append(f"    {source}")
+        lines += [f"    {frame.code}"] if frame.code else []
     return lines
 
 
-def _where(fate: Fate) -> str:
-    calls = fate.place or "has made no call of torch.distributed"
-    if fate.letter and not fate.failed:
-        return f"  rank {fate.rank} has returned, and {calls}"
-    frames = fate.letter.frames if fate.letter else _parse(fate.stack)
-    if not frames:
-        return f"  rank {fate.rank} {calls}; it did not answer when asked for its line"
-    return "\n    ".join([f"  rank {fate.rank} {calls}", *map(_at, _innermost(_learners(frames)))])
+def _where(record: RankRecord, hidden: tuple[Path, ...] = ()) -> str:
+    calls = _call(record.place)
+    if record.state == RETURNED:
+        return f"  rank {record.rank} has returned, and {calls}"
+    if not record.frames:
+        return f"  rank {record.rank} {calls}; it did not answer when asked for its line"
+    frames = _innermost(without_machinery(record.frames, hidden))
+    return "\n    ".join([f"  rank {record.rank} {calls}", *map(_at, frames)])
 
 
-def _innermost(frames: list[Frame]) -> list[Frame]:
+def _call(place: Place | None) -> str:
+    if place is None:
+        return "has made no call of torch.distributed"
+    verb = {WAITING: "waits in", STARTED: "has started"}.get(place.state, "is past")
+    count = f"collective {place.number}"
+    if place.point_to_point:
+        so_far = f"; {place.num_collectives} collectives so far" if place.num_collectives else ""
+        count = f"point-to-point call {place.number}{so_far}"
+    return f"{verb} {place.call} ({count}{', of a group' if place.of_a_group else ''})"
+
+
+def _innermost(frames: list[StackFrame]) -> list[StackFrame]:
     """The learner's last line, and where it waits inside the course's helpers, if it does."""
     if not frames:
         return []
@@ -160,32 +180,17 @@ def _innermost(frames: list[Frame]) -> list[Frame]:
     return [frames[number] for number in sorted({*theirs[-1:], len(frames) - 1})]
 
 
-def _at(frame: Frame) -> str:
-    source = linecache.getline(frame.file, frame.line).strip()
-    return f"{_name(frame)}, line {frame.line}, in {frame.function}" + (f": {source}" if source else "")
+def _at(frame: StackFrame) -> str:
+    return f"{_name(frame)}, line {frame.line}, in {frame.function}" + (f": {frame.code}" if frame.code else "")
 
 
-def _parse(stack: str) -> list[Frame]:
-    """The frames of the thread that runs the program, outermost first."""
-    threads = stack.split("\n\n")
-    ours = str(Path(__file__).with_name("rank.py"))
-    dump = next((t for t in threads if ours in t and "in main" in t), threads[-1])     # else cut short; main is last
-    found = re.findall(r'  File "(.*)", line (\d+) in (.*)', dump)
-    return [Frame(file, int(line), function) for file, line, function in reversed(found)]
-
-
-def _learners(frames: list[Frame]) -> list[Frame]:
-    return [f for f in frames
-            if f.file not in OWN and f.file != "<string>" and not any(part in f.file for part in LIBRARIES)]
-
-
-def _name(frame: Frame) -> str:
+def _name(frame: StackFrame) -> str:
     """`Cell In[3]` for a notebook cell, `File "train.py"` else."""
     ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     name = ipython.compile.format_code_name(frame.file) if ipython else None
     return " ".join(name) if name else f'File "{Path(frame.file).name}"'
 
 
-def _ranks(fates: list[Fate]) -> str:
-    names = [str(f.rank) for f in sorted(fates, key=lambda f: f.rank)]
+def _ranks(records: list[RankRecord]) -> str:
+    names = [str(r.rank) for r in sorted(records, key=lambda r: r.rank)]
     return f"rank {names[0]}" if len(names) == 1 else f"ranks {', '.join(names[:-1])} and {names[-1]}"

@@ -16,14 +16,20 @@ from collections.abc import Iterator
 from multiprocessing import forkserver, util
 
 _starting = threading.Lock()
+_also: list[str] = []           # modules that the server imports besides torch
 
 
 def start(*args) -> mp.Process:
-    """Start one rank; `args` are those of `helpers.run.rank.main`."""
+    """Start one rank; `args` are those of `helpers.run.launch.rank.main`."""
     process = context().Process(target=_enter, args=args, daemon=True)
     with _starting, _server_environment(), _no_main_module(), uninterrupted():
         process.start()
     return process
+
+
+def preload(*modules: str) -> None:
+    """Have the fork server import these modules, so that no rank has to; without effect once it is started."""
+    _also.extend(module for module in modules if module not in _also)
 
 
 def warm_up() -> None:
@@ -57,7 +63,7 @@ def context() -> mp.context.BaseContext:
                       "(`wsl --install` in PowerShell, then the README's commands in its terminal), or from the "
                       "Binder link in the README.")
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["helpers.run.server"])
+    context.set_forkserver_preload([*_also, "helpers.run.launch.preloaded"])
     return context
 
 

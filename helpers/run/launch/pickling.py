@@ -12,7 +12,7 @@ from types import CodeType
 import cloudpickle
 
 
-def pack(thing: object, most_bytes: float = math.inf) -> bytes:
+def pickle_by_value(thing: object, most_bytes: float = math.inf) -> bytes:
     """`thing` as bytes; `OverflowError` as soon as they are more than `most_bytes`."""
     buffer = _Bounded(most_bytes)
     _Pickler(buffer).dump(thing)

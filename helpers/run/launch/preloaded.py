@@ -1,6 +1,6 @@
 """What the fork server imports once, so that no rank has to.
 
-Only the fork server imports this module.  Each rank is a copy of it: a rank
+Only the fork server imports this module, after those that `preload` has named.  Each rank is a copy of it: a rank
 starts in milliseconds and shares these modules' memory with its siblings.
 `torch._dynamo` and `symbolic_shapes` spare the first `DDP()` and the first
 `backward(grad)` of every rank several seconds; `torch.distributed.optim`

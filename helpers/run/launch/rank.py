@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-import traceback
+from collections.abc import Generator
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -25,23 +25,22 @@ from pathlib import Path
 import numpy
 import torch.distributed as dist
 
-from helpers.facts.errors import CourseError
-from helpers.run.collectives import queue_mesh
-from helpers.run.launch.check_call import INSIDE
-from helpers.run.launch.outcome import Frame, Letter, Wire
-from helpers.run.launch.pickling import pack
+from helpers.facts.measured import Wire
+from helpers.run.launch.outcome import Counted, RaisedError, RankOutcome
+from helpers.run.launch.pickling import pickle_by_value
 from helpers.run.measure import meters, recorder
+from helpers.run.measure.place import INSIDE
 
 LINGER_S = 0.5                  # a finished rank stays this long, so that its last bytes arrive
 FAREWELL_S = 0.1                # a failed one leaves sooner, so that the others learn of it
 SAME_MOMENT_S = 0.2
 GOODBYE_S = 1.0                 # a rank just at the rendezvous would be stuck in C++ if the folder went away now
-LONGEST_ERROR = 2000            # characters
 LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into the kernel
 
 
 def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float,
          queues: dict | None) -> None:
+    """Be one rank, from its start to its end; the arguments are those of `run_ranks`, and its own end of a pipe."""
     os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
     mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers,
     if sys.platform == "linux":                          # copies of it, as they are under torchrun: a fork server of
@@ -53,46 +52,31 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
     stack = open(folder / f"{rank}.stack", "w")          # noqa: SIM115  open for as long as the process lives
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
     faulthandler.dump_traceback_later(timeout_s + 15, file=stack, exit=True)
-    letter, result, process = Letter(), b"", os.getpid()
+    outcome, result, process = RankOutcome(), b"", os.getpid()
     try:
         if queues is None:
             _join(rank, world_size, folder, timeout_s)
             os.ftruncate(log, 0)                         # gloo reports its connections; no program printed that
-        else:
-            queue_mesh.queues = queues
         recorder.install(rank, folder / f"{rank}.place")
         meters.keep_groups()
-        result = _run(rank, world_size, payload, letter)
+        result = _run(rank, world_size, payload, outcome, folder, {} if queues is None else {"queues": queues})
     except BaseException as error:                       # SystemExit too: a rank that leaves early is news
-        letter.failed_at = time.monotonic()
-        letter.error, letter.frames = _in_words(error), _frames(error)
+        outcome.failed_at, outcome.error = time.monotonic(), RaisedError.of(error)
     if os.getpid() != process:                           # a copy that the program made with os.fork
         os._exit(0)
-    _send(home, letter, result)
+    _send(home, outcome, result)
     os._exit(0)                                          # destroying a process group with a live DDP can hang
 
 
-def _in_words(error: BaseException) -> str:
-    words = "".join(traceback.format_exception_only(error)).strip().removesuffix(":")
-    if isinstance(error, CourseError):
-        words = words.removeprefix(f"{type(error).__module__}.")
-    words = words if len(words) <= LONGEST_ERROR else f"{words[:LONGEST_ERROR]} ... ({len(words):,} characters)"
-    return words + (f"\n  caused by {_in_words(error.__cause__)}" if error.__cause__ else "")
-
-
-def _frames(error: BaseException) -> list[Frame]:
-    return [Frame(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)]
-
-
-def _send(home: Connection, letter: Letter, result: bytes) -> None:
-    letter.trace = recorder.spans()
+def _send(home: Connection, outcome: RankOutcome, result: bytes) -> None:
+    outcome.trace = recorder.spans()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):             # a program may have closed it
             stream.flush()
-    home.send_bytes(pack(letter))
+    home.send_bytes(pickle_by_value(outcome))
     home.send_bytes(result)
     # the launcher closes our pipe sooner: _die_with_launcher
-    time.sleep(FAREWELL_S if letter.error else LINGER_S)
+    time.sleep(FAREWELL_S if outcome.error else LINGER_S)
 
 
 def _join(rank: int, world_size: int, folder: Path, timeout_s: float) -> None:
@@ -102,21 +86,31 @@ def _join(rank: int, world_size: int, folder: Path, timeout_s: float) -> None:
     dist.barrier()                                       # a rank that fails early must not look like a failed start
 
 
-def _run(rank: int, world_size: int, payload: bytes, letter: Letter) -> bytes:
-    """Run the program; return its packed result, and write what it cost into the letter."""
+def _run(rank: int, world_size: int, payload: bytes, outcome: RankOutcome, folder: Path, also: dict) -> bytes:
+    """Run the program; return its packed result, and write what it cost into the outcome."""
     program, args, kwargs = pickle.loads(payload)
     before = meters.wire_total()
-    returned = program(rank, world_size, *args, **kwargs)
+    returned = program(rank, world_size, *args, **kwargs, **also)
+    if isinstance(returned, Generator):
+        outcome.yielded, returned = True, _write_each(returned, folder / f"{rank}.yielded")
     after = meters.wire_total()
-    letter.wire = queue_mesh.counted or Wire(after.sent - before.sent, after.received - before.received,
-                                             after.counted_by)
-    letter.memory = meters.fullest()
-    return _pack(returned)
+    outcome.wire = Wire(after.sent - before.sent, after.received - before.received, after.counted_by)
+    outcome.memory = meters.largest_growth()
+    if isinstance(returned, Counted):
+        returned, outcome.wire = returned.result, returned.wire
+    return _pickle_result(returned)
 
 
-def _pack(returned: object) -> bytes:
+def _write_each(results: Generator, path: Path) -> None:
+    """Keep what a program yields as soon as it comes, since it may not come to its end."""
+    with open(path, "wb", buffering=0) as file:
+        for each in results:
+            file.write(_pickle_result(each))
+
+
+def _pickle_result(returned: object) -> bytes:
     try:
-        return pack(returned, LARGEST_RESULT)
+        return pickle_by_value(returned, LARGEST_RESULT)
     except OverflowError:
         raise ValueError(f"the program returned a {type(returned).__name__} of more than {LARGEST_RESULT / 1e6:,.0f} "
                          "MB. Return a sum, a slice or a shape, or save to a file.") from None

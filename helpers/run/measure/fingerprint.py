@@ -15,7 +15,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from helpers.run.measure.gather_objects import gathered
+from helpers.run.measure.gather_objects import gather_objects
 
 DIGEST_BYTES = 8                # two different tensors look alike once in 2**64
 
@@ -53,7 +53,7 @@ def fingerprint(module: nn.Module, optimizer: torch.optim.Optimizer | None = Non
 
 def first_difference(module: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Difference | None:
     """Compare all ranks; every rank must call it, and each gets the same answer.  None: they are equal to the bit."""
-    everyone = gathered(fingerprint(module, optimizer))
+    everyone = gather_objects(fingerprint(module, optimizer))
     names = dict.fromkeys(name for prints in everyone for name in prints)       # in order, each once
     return next((_difference(name, [prints.get(name, "none;") for prints in everyone]) for name in names
                  if len({prints.get(name) for prints in everyone}) > 1), None)
@@ -61,7 +61,7 @@ def first_difference(module: nn.Module, optimizer: torch.optim.Optimizer | None 
 
 def same_randomness() -> tuple[int, ...]:
     """The most ranks whose torch generators are in one state, and so draw the same dropout masks; () if none are."""
-    largest = _alike(gathered(_print(torch.get_rng_state())))[-1]
+    largest = _alike(gather_objects(_print(torch.get_rng_state())))[-1]
     return largest if len(largest) > 1 else ()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch.distributed as dist
 
 
-def gathered(mine: object) -> list[Any]:
+def gather_objects(mine: object) -> list[Any]:
     """`mine` of each rank, by rank; every rank must call it.  For small things that can be pickled."""
     everyone: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, mine)

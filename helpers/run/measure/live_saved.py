@@ -18,7 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
 
-class Kept:
+class LiveSavedBytes:
     """Knows every storage that was kept since it was made."""
 
     def __init__(self, always_there: Iterable[Tensor]):

@@ -12,7 +12,7 @@ import resource
 import sys
 
 from helpers.facts.errors import BadValue
-from helpers.run.launch.check_call import INSIDE
+from helpers.run.measure.place import INSIDE
 
 
 def limit_memory(num_bytes: int) -> None:

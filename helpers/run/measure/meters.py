@@ -31,7 +31,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from helpers.run.launch.outcome import Memory, Wire
+from helpers.facts.measured import Memory, Wire
 from helpers.run.measure import recorder
 
 # Fields of struct tcp_info as (offset, format).  A send is over for the program while bytes still wait in the
@@ -77,7 +77,7 @@ def memory() -> Iterator[Memory]:
     _fullest.private = max(_fullest.private, grown.private)
 
 
-def fullest() -> Memory:
+def largest_growth() -> Memory:
     """The most that any `memory()` block of this process has measured."""
     return _fullest
 

@@ -5,10 +5,7 @@ by ones that leave a span and say where the rank is.  Rank programs stay plain
 torch.distributed code.  Collectives inside C++ (those of DDP's backward) and
 functional collectives (those of DTensor) are not seen.
 
-Where the rank is stands in a small file that the launcher reads when the rank
-can no longer answer: `waits in recv (point-to-point call 1; 3 collectives so far)`
-or, once that call is over, `is past recv (...)`.  Collectives are numbered from 1
-on each rank, point-to-point calls likewise.
+Where the rank is stands in a small file, see place.py.
 """
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ import functools
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,6 +21,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from helpers.facts.trace import Span, Trace
+from helpers.run.measure.place import DONE, STARTED, WAITING, Place, write_place
 
 POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 COLLECTIVES = (
@@ -31,33 +30,32 @@ COLLECTIVES = (
     "all_gather", "all_gather_into_tensor", "all_gather_single", "all_to_all", "all_to_all_single",
     "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
 )
-PLACE_BYTES = 128
-OF_A_GROUP = ", of a group"
 
 _spans: Trace = []
 _handed_over = {"sent": 0, "received": 0}       # bytes given to calls, for systems whose kernel does not count
 
 
-def install(rank: int, place: Path) -> None:
-    """Record this process's calls from now on; `place` is the file that says where it is."""
-    file = os.open(place, os.O_WRONLY | os.O_CREAT)
-    counts = {"collective": 0, "point-to-point call": 0}
+def install(rank: int, path: Path) -> None:
+    """Record this process's calls from now on; `path` is the file that says where it is."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    counts = {True: 0, False: 0}                # of point-to-point calls, and of collectives
     inside = threading.local()
 
-    def record(name: str, family: str):
+    def record(name: str, point_to_point: bool):
         original = getattr(c10d, name)
 
         @functools.wraps(original)
         def recorded(*args, **kwargs):
             if getattr(inside, "call", False):      # all_gather_object calls all_gather: one call of the learner
                 return original(*args, **kwargs)
-            counts[family] += 1
-            inside.call, start, label = True, time.perf_counter(), f"{name} {counts[family]}"
-            where = f"{name} ({_numbers(family, counts)}{_group(args, kwargs)})"
-            _say(file, f"waits in {where}")
+            counts[point_to_point] += 1
+            inside.call, start, label = True, time.perf_counter(), f"{name} {counts[point_to_point]}"
+            place = Place(name, WAITING, counts[point_to_point], counts[False], point_to_point,
+                          _is_of_a_group(args, kwargs))
+            write_place(file, place)
             try:
                 result = original(*args, **kwargs)
-                _say(file, f"{'has started' if isinstance(result, dist.Work) else 'is past'} {where}")
+                write_place(file, replace(place, state=STARTED if isinstance(result, dist.Work) else DONE))
                 return result
             finally:
                 inside.call = False
@@ -67,9 +65,9 @@ def install(rank: int, place: Path) -> None:
         setattr(dist, name, recorded)
 
     for name in POINT_TO_POINT:
-        record(name, "point-to-point call")
+        record(name, point_to_point=True)
     for name in COLLECTIVES:
-        record(name, "collective")
+        record(name, point_to_point=False)
 
 
 def spans() -> Trace:
@@ -91,20 +89,9 @@ def _note(span: Span, args: tuple) -> None:
             _handed_over[way] += 0 if kind in others else nbytes
 
 
-def _numbers(family: str, counts: dict[str, int]) -> str:
-    """`collective 3`, and in a point-to-point call also how many collectives there were."""
-    collectives = counts["collective"]
-    so_far = f"; {collectives} collectives so far" if family != "collective" and collectives else ""
-    return f"{family} {counts[family]}{so_far}"
-
-
-def _group(args: tuple, kwargs: dict) -> str:
+def _is_of_a_group(args: tuple, kwargs: dict) -> bool:
     groups = [a for a in (*args, kwargs.get("group")) if isinstance(a, dist.ProcessGroup)]
-    return OF_A_GROUP if groups and groups[0] is not dist.group.WORLD else ""
-
-
-def _say(file: int, where: str) -> None:
-    os.pwrite(file, where.encode().ljust(PLACE_BYTES), 0)
+    return bool(groups) and groups[0] is not dist.group.WORLD
 
 
 def _size(args: tuple, kwargs: dict) -> int:

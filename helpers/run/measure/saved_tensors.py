@@ -32,7 +32,7 @@ CPU_FLASH = {                           # FlopCounterMode knows the names of CUD
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedTensor:
     """One storage: the module that ran when it was first kept ("" outside the model), and the tensor that it was."""
 
     module: str
@@ -45,7 +45,7 @@ class Kept:
 class Saved:
     """What was kept, in the order of forward."""
 
-    tensors: list[Kept] = field(default_factory=list)
+    tensors: list[SavedTensor] = field(default_factory=list)
 
     @property
     def num_bytes(self) -> int:
@@ -83,7 +83,8 @@ def saved(model: nn.Module) -> Iterator[Saved]:
         address = _storage(tensor).data_ptr()
         if address not in always_there and address not in first_of:
             first_of[address] = tensor  # held until exit, so that no other tensor can get its address
-            result.tensors.append(Kept(running[-1], tuple(tensor.shape), tensor.dtype, _storage(tensor).nbytes()))
+            nbytes = _storage(tensor).nbytes()
+            result.tensors.append(SavedTensor(running[-1], tuple(tensor.shape), tensor.dtype, nbytes))
         return tensor
 
     with _names_of_running_modules(model, running), saved_tensors_hooks(keep, lambda tensor: tensor):

@@ -10,7 +10,7 @@ COUNTER = "counter"             # Adam's step counters, 4 bytes for each tensor 
 TERMS = {"exp_avg": "momentum", "momentum_buffer": "momentum", "exp_avg_sq": "variance", "step": COUNTER}
 
 
-def held(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, list[Tensor]]:
+def state_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, list[Tensor]]:
     """Of a plain loop, DDP or FSDP2: what is on this rank now."""
     parameters = list(module.parameters())
     return {term: tensors for term, tensors in {

@@ -26,10 +26,10 @@ from torch import Tensor, nn
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import Schedule, to_csv, validate
 from helpers.facts.schedules.durations import Durations, duration_of
-from helpers.run.measure.gather_objects import gathered
-from helpers.run.pipeline.messages import Post
+from helpers.run.measure.gather_objects import gather_objects
+from helpers.run.pipeline.messages import StageMessages
 from helpers.run.pipeline.player import PlayedPart, Player
-from helpers.run.pipeline.tied_copies import Tied, check_equal, find_families, prints, set_aside, sum_copies
+from helpers.run.pipeline.tied_copies import Tied, check_equal, copy_checksums, find_families, set_aside, sum_copies
 
 __all__ = ["PlayedPart", "run_schedule"]
 
@@ -57,12 +57,12 @@ def run_schedule(schedule: Schedule, stages: dict[int, nn.Module], inputs: Tenso
     steps = schedule.steps[rank]
     least_s = [duration_of(pad_s, schedule.num_stages)(step) for step in steps] if pad_s else [0.0] * len(steps)
     families = find_families(schedule, rank, stages, tied)
-    calls, copies = zip(*gathered((_call(schedule, inputs, boundary, dtype, scale, tied), prints(families))),
-                        strict=True)                            # nobody starts before all are here
+    mine = _call(schedule, inputs, boundary, dtype, scale, tied), copy_checksums(families)
+    calls, copies = zip(*gather_objects(mine), strict=True)     # nobody starts before all are here
     _check_alike(calls)
     check_equal(families, copies)
     earlier = set_aside(families)
-    post = Post(schedule, rank, boundary, dtype)
+    post = StageMessages(schedule, rank, boundary, dtype)
     microbatches = inputs.detach().chunk(m), targets.detach().chunk(m)
     player = Player(schedule, stages, microbatches, loss_fn, 1 / m if scale else 1.0, post)
     for (step, following), seconds in zip(pairwise((*steps, None)), least_s, strict=True):

@@ -16,7 +16,7 @@ from torch import Tensor
 from helpers.facts.schedules import Action, Schedule, dependencies
 
 
-class Post:
+class StageMessages:
     """One rank's messages while a schedule is played once."""
 
     def __init__(self, schedule: Schedule, rank: int, boundary: tuple[int, ...], dtype: torch.dtype):

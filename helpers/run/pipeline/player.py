@@ -19,8 +19,8 @@ from helpers.facts.errors import BadValue
 from helpers.facts.schedules import Action, Schedule
 from helpers.facts.schedules.schedule import Step
 from helpers.facts.trace import Span, Trace
-from helpers.run.measure.live_saved import Kept
-from helpers.run.pipeline.messages import Post
+from helpers.run.measure.live_saved import LiveSavedBytes
+from helpers.run.pipeline.messages import StageMessages
 from helpers.run.pipeline.split_backward import OwedWeights, deferred_weights
 
 
@@ -46,10 +46,11 @@ class Player:
     """One rank while it plays."""
 
     def __init__(self, schedule: Schedule, stages: dict[int, nn.Module],
-                 microbatches: tuple[Sequence[Tensor], Sequence[Tensor]], loss_fn: Callable, share: float, post: Post):
+                 microbatches: tuple[Sequence[Tensor], Sequence[Tensor]], loss_fn: Callable, share: float,
+                 post: StageMessages):
         self.schedule, self.stages, self.loss_fn, self.share, self.post = schedule, stages, loss_fn, share, post
         self.inputs, self.targets = microbatches
-        self.kept = Kept(p for module in stages.values() for p in (*module.parameters(), *module.buffers()))
+        self.kept = LiveSavedBytes(p for module in stages.values() for p in (*module.parameters(), *module.buffers()))
         self.forwards: dict[tuple[int, int], _Forward] = {}
         self.played = PlayedPart()
 

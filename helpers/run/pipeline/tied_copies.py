@@ -59,7 +59,7 @@ def _parameter(stages: dict[int, nn.Module], place: Place) -> nn.Parameter:
     return found[name]
 
 
-def prints(families: list[Family]) -> dict[Place, str]:
+def copy_checksums(families: list[Family]) -> dict[Place, str]:
     """What this rank's copies are, and a checksum of their numbers."""
     return {place: f"{list(p.shape)} {p.dtype}{'' if p.requires_grad else ' frozen'};{_checksum(p)}"
             for family in families for place, p in family.mine.items()}

@@ -93,7 +93,7 @@ class FlatParameter:
             parameter.data = view
 
 
-class LentParameter(FlatParameter):
+class GatheredOnUse(FlatParameter):
     """Stage 3: `full` exists between `gather` and `free` only; the shard stays."""
 
     def __init__(self, parameters: list[nn.Parameter], mesh: Mesh, dtype: torch.dtype | None = None):

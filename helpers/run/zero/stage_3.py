@@ -22,7 +22,7 @@ from torch.autograd.graph import register_multi_grad_hook
 from helpers.facts.errors import BadValue
 from helpers.run.collectives import GlooMesh
 from helpers.run.ddp import broadcast_state, tensors_in
-from helpers.run.zero.flat import GradientBucket, LentParameter, flat_parameters
+from helpers.run.zero.flat import GatheredOnUse, GradientBucket, flat_parameters
 from helpers.run.zero.stages_1_2 import Zero1, Zero2
 
 
@@ -41,7 +41,7 @@ class Zero3(Zero2):
         own = _parameters_of_units(module, list(units))
         broadcast_state(module)
         mesh = GlooMesh()
-        lent = {unit: flat_parameters(parameters, mesh, dtype, LentParameter) for unit, parameters in own.items()}
+        lent = {unit: flat_parameters(parameters, mesh, dtype, GatheredOnUse) for unit, parameters in own.items()}
         super().__init__(module, optimizer_class, dtype=dtype,
                          flats=[flat for flats in reversed(lent.values()) for flat in flats], **options)
         self.reshard_after_forward = reshard_after_forward
@@ -51,11 +51,11 @@ class Zero3(Zero2):
             unit.register_forward_pre_hook(partial(self._before_forward, flats))
             unit.register_forward_hook(partial(self._after_forward, flats))
 
-    def _before_forward(self, flats: list[LentParameter], *_) -> None:
+    def _before_forward(self, flats: list[GatheredOnUse], *_) -> None:
         for flat in flats:
             flat.gather()
 
-    def _after_forward(self, flats: list[LentParameter], module: nn.Module, args: tuple, output: object) -> None:
+    def _after_forward(self, flats: list[GatheredOnUse], module: nn.Module, args: tuple, output: object) -> None:
         watched = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
         for tensor in watched:
             tensor.register_hook(partial(self._before_backward, flats))
@@ -66,7 +66,7 @@ class Zero3(Zero2):
             for flat in flats:
                 flat.free()
 
-    def _free_frozen_behind(self, inputs: list[Tensor], outputs: list[Tensor], flats: list[LentParameter]) -> None:
+    def _free_frozen_behind(self, inputs: list[Tensor], outputs: list[Tensor], flats: list[GatheredOnUse]) -> None:
         """No gradient of theirs will tell when backward is done with them: that of the inputs does."""
         frozen = [flat for flat in flats if not flat.trainable]
         if not (frozen and inputs and outputs):
@@ -85,7 +85,7 @@ class Zero3(Zero2):
         register_multi_grad_hook(outputs, begin, mode="any")
         register_multi_grad_hook(inputs, end, mode="all")
 
-    def _before_backward(self, flats: list[LentParameter], gradient: Tensor) -> None:
+    def _before_backward(self, flats: list[GatheredOnUse], gradient: Tensor) -> None:
         self._begin_backward()
         self._before_forward(flats)
 
@@ -118,7 +118,7 @@ class Zero3(Zero2):
                 flat.free()
 
 
-STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
+ZERO_STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
 
 
 def _parameters_of_units(module: nn.Module, units: list[nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:

@@ -8,7 +8,7 @@ from helpers.facts.errors import BadValue
 from helpers.run.measure.meters import wire
 from helpers.run.measure.residency import Residency, residency
 from helpers.run.models import mlp
-from helpers.run.zero.stage_3 import STAGES
+from helpers.run.zero.stage_3 import ZERO_STAGES
 from helpers.run.zero.stages_1_2 import Zero1
 
 
@@ -38,8 +38,8 @@ def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 
 
 
 def _of_stage(stage: int, model: nn.Sequential, bucket_bytes: int, reshard_after_forward: bool) -> Zero1:
-    if stage not in STAGES:
+    if stage not in ZERO_STAGES:
         raise BadValue(f"stage is 1, 2 or 3, not {stage!r}")
     how = {"units": list(model), "reshard_after_forward": reshard_after_forward} if stage == 3 else \
         {"bucket_bytes": bucket_bytes}
-    return STAGES[stage](model, **how)
+    return ZERO_STAGES[stage](model, **how)

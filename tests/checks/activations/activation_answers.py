@@ -125,9 +125,9 @@ def gives_text(**sizes):
 
 
 def asks_the_calculators(**sizes):
-    from helpers.predict.activations import Block
+    from helpers.predict.activations import BlockShape
 
-    return Block(**sizes)
+    return BlockShape(**sizes)
 
 
 def fails(**sizes):

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.checks.activations import gpt_numbers, leaks, recompute, saved_bytes
 from helpers.checks.judge.verdict import CheckFailed
-from helpers.predict.activations import Block, block_bytes
+from helpers.predict.activations import BlockShape, block_bytes
 from tests.checks import cells
 from tests.checks.activations import activation_answers as answers
 from tests.checks.outcome import named, outcome
@@ -37,7 +37,7 @@ def _measured_once():
                                       answers.gives_a_number_of_torch])
 def test_right_bytes_of_a_block_get_all_points(function):
     seen, unseen = (outcome(check, function, GatedBlock)
-                    for check in (saved_bytes.check_kept, saved_bytes.check_kept_unseen))
+                    for check in (saved_bytes.check_saved_bytes, saved_bytes.check_saved_bytes_unseen))
     assert (seen[0], unseen[0]) == (3, 1)
     assert "To the byte. The grader's sizes cannot be run: does yours calculate?" in seen[1]
 
@@ -80,9 +80,9 @@ KEPT = [
 
 @pytest.mark.parametrize(("function", "points", "says"), KEPT)
 def test_wrong_bytes_of_a_block_are_explained(function, points, says):
-    got, words = outcome(saved_bytes.check_kept, function, GatedBlock)
+    got, words = outcome(saved_bytes.check_saved_bytes, function, GatedBlock)
     assert (got, says in words) == (points, True), words
-    assert outcome(saved_bytes.check_kept_unseen, function, GatedBlock)[0] == 0
+    assert outcome(saved_bytes.check_saved_bytes_unseen, function, GatedBlock)[0] == 0
 
 
 def test_who_runs_the_block_cannot_run_the_graders_sizes():
@@ -93,8 +93,8 @@ def test_who_runs_the_block_cannot_run_the_graders_sizes():
     with saved(block) as kept:
         block(torch.ones(1, seq, hidden, dtype=block.out.weight.dtype, requires_grad=True))
     return batch * kept.num_bytes""", namespace)
-    assert outcome(saved_bytes.check_kept, namespace["runs_one_sequence"], GatedBlock)[0] == 3
-    points, words = outcome(saved_bytes.check_kept_unseen, namespace["runs_one_sequence"], GatedBlock)
+    assert outcome(saved_bytes.check_saved_bytes, namespace["runs_one_sequence"], GatedBlock)[0] == 3
+    points, words = outcome(saved_bytes.check_saved_bytes_unseen, namespace["runs_one_sequence"], GatedBlock)
     assert (points, "can't allocate memory" in words) == (0, True), words
 
 
@@ -103,7 +103,7 @@ def test_a_changed_block_is_no_oracle():
     namespace = given("given-block")
     exec(code, namespace)
     with pytest.raises(CheckFailed, match="GatedBlock is not what it was"):
-        saved_bytes.check_kept(answers.adds_up, namespace["GatedBlock"])
+        saved_bytes.check_saved_bytes(answers.adds_up, namespace["GatedBlock"])
 
 
 def test_bytes_of_long_sequences_are_worked_out_from_short_ones():
@@ -225,7 +225,7 @@ def test_numbers_of_a_gpt_are_judged_one_by_one(answer, points, says):
 
 
 def test_what_is_foretold_is_what_the_calculators_say():
-    block = Block(64, 4, 96, 6, 4, dropout=False)
+    block = BlockShape(64, 4, 96, 6, 4, dropout=False)
     assert 2 * block_bytes(block, recompute="full") + 4 * block_bytes(block, recompute="selective") == BYTES
     assert gpt_numbers._of_step(2, 4)[0] == MEASURED[0]
 

@@ -19,14 +19,14 @@ RIGHT = {
                        scatter.posts_everything_at_once, scatter.pads_every_chunk, scatter.leaves_out_what_is_empty],
     "broadcast": [broadcast.doubles_who_has_it, broadcast.halves_the_distance, broadcast.splits_the_ranks_in_two,
                   broadcast.asks_its_parent_and_tells_its_children],
-    "mended": [mended.lower_sends_first, mended.higher_sends_first, mended.looks_at_the_bit,
+    "mended_all_reduce": [mended.lower_sends_first, mended.higher_sends_first, mended.looks_at_the_bit,
                mended.sums_up_a_tree_and_back_down],
 }
-POINTS = {"all_gather": 3, "reduce_scatter": 3, "broadcast": 2, "mended": 2}
+POINTS = {"all_gather": 3, "reduce_scatter": 3, "broadcast": 2, "mended_all_reduce": 2}
 PRAISE = {"all_gather": "A ring has two directions, and both work.",
           "reduce_scatter": "No rank sends more than it must.",
           "broadcast": "Who has the data doubles in each step.",
-          "mended": "In every pair one sends while the other receives."}
+          "mended_all_reduce": "In every pair one sends while the other receives."}
 DEAR_ALL_GATHER = "WRONG  N-1 messages, (N-1)/N T bytes: 2 ranks, 4 elements: right values, but "
 # the function, its points among those that a learner sees, and what he reads
 ALL_GATHER = [
@@ -80,7 +80,7 @@ BROADCAST = [
     (broadcast.counts_from_rank_0_again, 0, "rank 0 can send to and receive from the other ranks of 2, not 0"),
     (broadcast.does_not_count_round_the_end, 0, "rank 0 can send to and receive from the other ranks of 2, not -1"),
     (broadcast.stops_a_step_early, 0, "rank 0 holds [1, 10], expected [2, 20]"),
-    (tree_broadcast, 0, "uses helpers.run.trees, which this exercise asks you to do without"),
+    (tree_broadcast, 0, "uses helpers.run.collectives, which this exercise asks you to do without"),
     (broadcast.knows_eight_ranks_at_most, 2, "2 of 2 points"),
 ]
 MENDED = [
@@ -98,11 +98,11 @@ MENDED = [
     (mended.uses_isend, 0, "this exercise allows send, recv, add, not isend"),
     (mended.reaches_behind_the_mesh, 0, "'function' object has no attribute '__self__'"),
     (mended.returns_a_new_tensor, 0, "it returns the right values, but `tensor` itself must hold them"),
-    (recursive_doubling_all_reduce, 0, "uses helpers.run.doubling, which this exercise asks you to do without"),
+    (recursive_doubling_all_reduce, 0, "uses helpers.run.collectives, which this exercise asks you to do without"),
     (mended.knows_eight_ranks_at_most, 2, "2 of 2 points"),
 ]
 WRONG = [(name, *case) for name, cases in (("all_gather", ALL_GATHER), ("reduce_scatter", REDUCE_SCATTER),
-                                           ("broadcast", BROADCAST), ("mended", MENDED)) for case in cases]
+                                           ("broadcast", BROADCAST), ("mended_all_reduce", MENDED)) for case in cases]
 # right values on any number of ranks, but not at the cost that was asked for
 DEAR = [
     ("all_gather", gather.gathers_at_rank_0_first, 1, f"{DEAR_ALL_GATHER}rank 0 sends 32 bytes; 16 are enough"),
@@ -114,7 +114,8 @@ DEAR = [
     ("reduce_scatter", scatter.sends_the_whole_tensor_every_step, 2, "WRONG  N-1 messages of a chunk: 2 ranks, 5 "
      "elements: right values, but rank 0 sends 40 bytes; 24 are enough"),
     ("reduce_scatter", scatter.sums_all_at_rank_0, 2, "right values, but rank 1 sends 40 bytes; 24 are enough"),
-    ("mended", mended.sums_at_rank_0, 1, "WRONG  2 log2 N messages: 4 ranks, 2 elements: right values, but rank 0 "
+    ("mended_all_reduce", mended.sums_at_rank_0, 1,
+     "WRONG  2 log2 N messages: 4 ranks, 2 elements: right values, but rank 0 "
                                          "sends 48 bytes; 32 are enough"),
 ]
 UNSEEN = [
@@ -124,8 +125,9 @@ UNSEEN = [
     ("reduce_scatter", scatter.knows_four_ranks_at_most, "6 ranks, 8 elements: rank 0 returned [1, 2, 3, 4, 5, 6"),
     ("broadcast", broadcast.passes_it_round, "7 ranks, 2 elements, source 6: right values, but 6 sends of the tensor"),
     ("broadcast", broadcast.knows_eight_ranks_at_most, "16 ranks, 2 elements, source 9: right values, but 15 sends"),
-    ("mended", mended.knows_eight_ranks_at_most, "16 ranks, 1 element: rank 0 holds [1], expected [1111111111111111]"),
-    ("mended", mended.looks_at_parity_only, "  ... and 8 more"),
+    ("mended_all_reduce", mended.knows_eight_ranks_at_most,
+     "16 ranks, 1 element: rank 0 holds [1], expected [1111111111111111]"),
+    ("mended_all_reduce", mended.looks_at_parity_only, "  ... and 8 more"),
 ]
 
 
@@ -173,13 +175,13 @@ def test_unseen_cases_find_what_a_few_ranks_do_not(name, function, says):
 
 def test_a_rank_that_fails_on_gloo_only_is_shown_at_the_learners_line(monkeypatch):
     """And at no line of the check."""
-    points, words = unseen("mended", mended.fails_on_gloo)
+    points, words = unseen("mended_all_reduce", mended.fails_on_gloo)
     assert points == 0
     assert "4 ranks, 3 elements: on real ranks: ranks 0, 1, 2 and 3 of 4 raised KeyError: 'real'" in words
     assert 'File "answers_mended.py", line ' in words
     assert "played.py" not in words
     monkeypatch.setattr(mesh_runs, "GLOO_DEADLINE_S", 1.0)
-    points, words = unseen("mended", mended.hangs_on_gloo)
+    points, words = unseen("mended_all_reduce", mended.hangs_on_gloo)
     assert points == 0
     assert "on real ranks: not done after 1 s" in words
     assert "in hangs_on_gloo: " in words

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.checks.collectives.choosing import check_choice, check_choice_unseen, check_predicted
+from helpers.checks.collectives.choosing import check_algorithm_choice, check_choice_unseen, check_predicted
+from helpers.facts.measured import Wire
 from helpers.run.collectives import run_on_gloo
-from helpers.run.launch.outcome import Wire
 from tests.checks import answers, answers_odd
 from tests.checks.answers import Generous, TrueForEverything
 from tests.checks.collectives import answers_choosing
@@ -108,14 +108,14 @@ def measured():
 
 @pytest.mark.parametrize("function", RIGHT)
 def test_a_right_choice_gets_all_points(function):
-    for check, most in ((check_choice, 1), (check_choice_unseen, 2)):
+    for check, most in ((check_algorithm_choice, 1), (check_choice_unseen, 2)):
         points, words = outcome(check, function)
         assert (points, "The fastest each time." in words) == (most, True)
 
 
 @pytest.mark.parametrize(("function", "points", "points_unseen", "says"), WRONG)
 def test_a_wrong_choice_is_shown_a_network_where_another_is_faster(function, points, points_unseen, says):
-    got, words = outcome(check_choice, function)
+    got, words = outcome(check_algorithm_choice, function)
     assert got == points
     assert says in words
     got, words = outcome(check_choice_unseen, function)
@@ -124,7 +124,7 @@ def test_a_wrong_choice_is_shown_a_network_where_another_is_faster(function, poi
 
 
 def test_a_choice_that_never_ends_is_ended(impatient):
-    for check in (check_choice, check_choice_unseen):
+    for check in (check_algorithm_choice, check_choice_unseen):
         points, words = outcome(check, answers.never_ends)
         assert points == 0
         assert "not done after 1 s: does a loop in it never end, or does it try too many cases?" in words

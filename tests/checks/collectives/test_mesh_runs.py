@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from helpers.checks.collectives import building
-from helpers.checks.collectives.mesh_runs import MOST_ELEMENTS, Case, on_gloo, outcomes
+from helpers.checks.collectives.mesh_runs import MOST_ELEMENTS, MeshCase, on_gloo, outcomes
 from helpers.checks.judge.other_process import Raised
 from tests.checks.collectives import answers_gather, answers_mesh
 from tests.checks.outcome import outcome
 
 CHECKS = {name: (getattr(building, f"check_{name}"), getattr(building, f"check_{name}_unseen"))
-          for name in ("all_gather", "reduce_scatter", "broadcast", "mended")}
+          for name in ("all_gather", "reduce_scatter", "broadcast", "mended_all_reduce")}
 EVERYWHERE = [
     (answers_mesh.is_not_written_yet, "is not written yet"),
     (answers_mesh.does_nothing, "expected "),
@@ -105,7 +105,7 @@ def test_messages_that_nobody_waits_for_take_time_too():
         else:
             mesh.irecv(tensor, 0)
 
-    (got,) = outcomes(forgets_to_wait, [Case([[1.0, 2.0]] * 3)])
+    (got,) = outcomes(forgets_to_wait, [MeshCase([[1.0, 2.0]] * 3)])
     assert (got.messages, got.tensors_moved, got.sent) == (1, 2, [32, 0, 0])
 
 
@@ -114,7 +114,7 @@ def test_inputs_are_not_shared_between_ranks_runs_and_cases():
         tensor += 1
         return tensor
 
-    case = Case([[1.0], [2.0], [3.0]])
+    case = MeshCase([[1.0], [2.0], [3.0]])
     for got in [*outcomes(adds_one, [case, case]), on_gloo(adds_one, case)]:
         assert (got.held, got.returned) == ([[2.0], [3.0], [4.0]],) * 2
     assert case.tensors == [[1.0], [2.0], [3.0]]
@@ -125,8 +125,8 @@ def test_inputs_are_not_shared_between_ranks_runs_and_cases():
     (lambda n: torch.ones(n, device="meta"), "of type Tensor"), (lambda n: torch.ones(n).to_sparse(), "of type Tensor"),
     (lambda n: torch.ones(1).expand(MOST_ELEMENTS + n), "a tensor of 10,002 elements")], ids=range(5))
 def test_what_is_no_plain_tensor_comes_back_as_words(make, shown):
-    for got in [*outcomes(lambda mesh, tensor: make(2), [Case([[0.0]])]), on_gloo(lambda mesh, tensor: make(2),
-                                                                                  Case([[0.0]]))]:
+    for got in [*outcomes(lambda mesh, tensor: make(2), [MeshCase([[0.0]])]), on_gloo(lambda mesh, tensor: make(2),
+                                                                                  MeshCase([[0.0]]))]:
         assert not isinstance(got, Raised)
         assert shown in got.returned[0]
 

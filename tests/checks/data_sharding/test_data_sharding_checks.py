@@ -85,7 +85,7 @@ SAMPLER = [
     (answers.gives_an_empty_list, 0, None, "in epoch 0, 24 samples are never drawn, 0 first"),
     (answers.wraps_a_distributed_sampler, 0, 0, OWN_SAMPLER),
     (answers.derives_from_distributed_sampler, 0, 0, OWN_SAMPLER),
-    (answers.imports_the_courses_sampling, 0, 0, "uses helpers.run.sampling, which this exercise asks you to do"),
+    (answers.imports_the_courses_sampling, 0, 0, "uses helpers.run.data_sharding, which this exercise asks you to do"),
 ]
 NO_SAMPLE = "parts [[0, 0], [3]] of 3 samples: {2: 0, 1: 0, 0: 2} of type dict, expected {0: 2, 1: 0, 2: 0, 3: 1}"
 PROOF = [
@@ -126,7 +126,7 @@ BACKWARD = [
     (answers.goes_backward_twice, 0, None, "raised RuntimeError: Trying to backward through the graph a second time"),
     (answers.goes_backward_twice_and_keeps_the_graph, 0, 0, f"{EVEN}{NO_MULTIPLE}"),
     (answers.forgets_backward, 0, None, f"{EVEN}rank 0 has no gradient: is backward called?"),
-    (answers.uses_the_courses_mean, 0, 0, "uses helpers.run.data, which this exercise asks you to do without"),
+    (answers.uses_the_courses_mean, 0, 0, "uses helpers.run.data_sharding, which this exercise asks you to do without"),
     (answers.reduces_the_losses, 0, None, f"{RAGGED}{NOT_THE_MEAN}it is 4 times too small. {DDP_DIVIDES}"),
     (answers.detaches_the_loss, 0, None, "element 0 of tensors does not require grad and does not have a grad_fn"),
     (answers.gathers_all_losses, 2, 1, DEAR),
@@ -244,10 +244,10 @@ def test_a_learner_is_shown_his_own_lines_and_none_of_the_check(name):
     ("sampler", "def function(**case):\n    return global_mean(1, 1)")])
 def test_what_a_cell_has_imported_cannot_be_used_either(name, code):
     cell = {"__name__": "__main__"}
-    exec(f"from helpers.run.data import global_mean\n{code}", cell)
+    exec(f"from helpers.run.data_sharding import global_mean\n{code}", cell)
     seen, unseen, words = seen_and_unseen(name, cell["function"])
     assert (seen, unseen) == (0, 0)
-    assert "uses helpers.run.data, which this exercise asks you to do without" in words
+    assert "uses helpers.run.data_sharding, which this exercise asks you to do without" in words
 
 
 # 3. which script is wrong? --------------------------------------------------------------------------------------------

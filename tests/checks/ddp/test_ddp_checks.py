@@ -327,25 +327,25 @@ WRONG_MEASURED = {
     (lambda some: [*map(Decimal, some)], Fraction),
     (lambda some: [*np.array(some)], np.float64), (lambda some: [*torch.tensor(some)], torch.tensor)])
 def test_right_numbers_of_any_kind_get_all_points(measured, kind, one):
-    points, words = outcome(rates.check_step, one(SENT), one(ALL_REDUCES), kind(measured))
+    points, words = outcome(rates.check_ddp_step, one(SENT), one(ALL_REDUCES), kind(measured))
     assert (points, "Predicted and measured agree." in words) == (3, True)
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_BYTES, ids=kind)
 def test_wrong_bytes_are_explained_and_cost_one_point(measured, value, says):
-    points, words = outcome(rates.check_step, value, ALL_REDUCES, measured)
+    points, words = outcome(rates.check_ddp_step, value, ALL_REDUCES, measured)
     assert (points, says in words) == (2, True)
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_CALLS, ids=kind)
 def test_a_wrong_number_of_all_reduces_is_explained_and_costs_one_point(measured, value, says):
-    points, words = outcome(rates.check_step, SENT, value, measured)
+    points, words = outcome(rates.check_ddp_step, SENT, value, measured)
     assert (points, says in words) == (2, True)
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_MEASURED.values(), ids=WRONG_MEASURED)
 def test_what_was_not_measured_is_explained_and_costs_one_point(value, says):
-    points, words = outcome(rates.check_step, SENT, ALL_REDUCES, value)
+    points, words = outcome(rates.check_ddp_step, SENT, ALL_REDUCES, value)
     assert (points, says in words) == (2, True)
 
 
@@ -354,7 +354,7 @@ def test_a_single_part_that_is_not_there_costs_one_point(measured):
         for nothing in (None, ...):
             answer = [SENT, ALL_REDUCES, measured]
             answer[place] = nothing
-            points, words = outcome(rates.check_step, *answer)
+            points, words = outcome(rates.check_ddp_step, *answer)
             assert (points, words.count("WRONG"), "nothing here yet" in words) == (2, 1, True)
 
 
@@ -362,19 +362,19 @@ def test_a_single_part_that_is_not_there_costs_one_point(measured):
     ({"num_steps": 2}, f"{NOT_ONE}: that is 2 steps\n"), ({"num_steps": 10}, f"{NOT_ONE}: that is 10 steps\n"),
     ({"with_construction": True}, f"{NOT_ONE}. Is the broadcast at construction counted, too?\n")])
 def test_what_was_measured_too_much_is_named(settings, says):
-    points, words = outcome(rates.check_step, SENT, ALL_REDUCES, launch(one_step, 3, **settings).results)
+    points, words = outcome(rates.check_ddp_step, SENT, ALL_REDUCES, launch(one_step, 3, **settings).results)
     assert points == 2
     assert says in words
 
 
 def test_counters_are_not_the_numbers_in_them():
-    points, words = outcome(rates.check_step, SENT, ALL_REDUCES, launch(one_step, 3).wire)
+    points, words = outcome(rates.check_ddp_step, SENT, ALL_REDUCES, launch(one_step, 3).wire)
     assert (points, "these are the counters; the numbers are in each one's .sent" in words) == (2, True)
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in answers_odd.VALUES.items()])
 def test_an_odd_value_is_no_number(value):
-    points, words = outcome(rates.check_step, value, value, [value] * 3)
+    points, words = outcome(rates.check_ddp_step, value, value, [value] * 3)
     assert points == 0
     assert words.count("WRONG") == 3
 
@@ -453,7 +453,7 @@ def test_a_wrong_part_is_explained_and_costs_one_point(parting, as_given, place,
 def test_nothing_at_all_gets_nothing(as_given):
     for nothing in (None, ...):
         assert outcome(rates.check_parting, careless(), nothing, nothing, nothing) == (0, "nothing here yet")
-        assert outcome(rates.check_step, nothing, nothing, nothing) == (0, "nothing here yet")
+        assert outcome(rates.check_ddp_step, nothing, nothing, nothing) == (0, "nothing here yet")
 
 
 class RaisesWhenCompared:

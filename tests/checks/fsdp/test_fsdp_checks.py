@@ -10,7 +10,7 @@ from torch.distributed.fsdp import fully_shard
 
 from helpers.checks.fsdp import clipping, layer_at_a_time, step_numbers, wrapping
 from helpers.checks.judge import real_ranks
-from helpers.checks.judge.live_peak import Alive
+from helpers.checks.judge.live_peak import LivePeak
 from helpers.run.launch import launch
 from helpers.run.measure.meters import wire
 from helpers.run.models import mlp
@@ -20,7 +20,7 @@ from tests.checks.fsdp import fsdp_answers as fsdp
 from tests.checks.outcome import outcome
 
 CHECKS = {      # both checks of an exercise, and the points of the one that a learner sees; the other gives 1
-    "lend": (layer_at_a_time.check_lending, layer_at_a_time.check_lending_unseen, 4),
+    "lend": (layer_at_a_time.check_layer_at_a_time, layer_at_a_time.check_layer_at_a_time_unseen, 4),
     "wrap": (wrapping.check_wrap, wrapping.check_wrap_unseen, 3),
     "clip": (clipping.check_clip, clipping.check_clip_unseen, 3),
 }
@@ -78,7 +78,7 @@ WRONG = {
         (fsdp.lends_on_rank_0_only, 0, None, f"{LEND}{ALONE}"),
         (fsdp.divides_by_zero, 0, None, 'ZeroDivisionError: division by zero\n  File "ddp_answers.py", line '),
         (fsdp.is_not_written_yet, 0, 0, f"{LEND}is not written yet\n"),
-        (fsdp.uses_the_courses_zero, 0, None, "uses helpers.run.zero3, which this exercise asks you to do without"),
+        (fsdp.uses_the_courses_zero, 0, None, "uses helpers.run.zero, which this exercise asks you to do without"),
         (None, 0, 0, "a function is asked for, not None of type NoneType"),
     ],
     "wrap": [
@@ -133,7 +133,7 @@ WRONG = {
         (fsdp.needs_sharded_ones, 3, 0, "unseen cases: on real ranks: ranks 0, 1 and 2 of 3 raised ValueError"),
         (fsdp.asks_the_check_for_the_norm, 0, None, f"{NORM}{FROM_WHERE} 8 are needed: where are the others' numbers "),
         (fsdp.is_not_written_yet, 0, 0, f"{NORM}is not written yet\n"),
-        (fsdp.uses_the_courses_prediction, 0, None, "uses helpers.predict.comm, which this exercise asks you to do wi"),
+        (fsdp.uses_the_courses_prediction, 0, None, "uses helpers.predict, which this exercise asks you to do wi"),
         (13.0, 0, 0, "a function is asked for, not 13.0 of type float"),
     ],
 }
@@ -144,7 +144,7 @@ def test_a_right_answer_gets_all_points(monkeypatch, name, function):
     check, unseen, most = CHECKS[name]
     got, words = outcome(check, function)
     assert (got, PRAISE[name] in words, "WRONG" in words) == (most, True, False), words
-    monkeypatch.setattr(wrapping, "OTHERS", (wrapping.Job(2, 64, 3),))
+    monkeypatch.setattr(wrapping, "OTHERS", (wrapping.WrapCase(2, 64, 3),))
     if function in ALSO_UNSEEN:
         got, words = outcome(unseen, function)
         assert (got, "It holds anywhere." in words) == (1, True), words
@@ -153,8 +153,8 @@ def test_a_right_answer_gets_all_points(monkeypatch, name, function):
 @pytest.mark.parametrize(("name", "function", "points", "points_unseen", "says"),
                          [(name, *case) for name, cases in WRONG.items() for case in cases])
 def test_a_wrong_answer_is_told_what_is_wrong(monkeypatch, name, function, points, points_unseen, says):
-    monkeypatch.setattr(wrapping, "SEEN", wrapping.Job(3, 64))              # smaller ones, to save time
-    monkeypatch.setattr(wrapping, "OTHERS", (wrapping.Job(2, 64, 3),))
+    monkeypatch.setattr(wrapping, "SEEN", wrapping.WrapCase(3, 64))              # smaller ones, to save time
+    monkeypatch.setattr(wrapping, "OTHERS", (wrapping.WrapCase(2, 64, 3),))
     check, unseen, most = CHECKS[name]
     got, words = outcome(check, function)
     got_unseen, words_unseen = (None, "") if points_unseen is None else outcome(unseen, function)
@@ -188,7 +188,7 @@ def test_the_kernels_own_settings_change_nothing():
     with torch.no_grad():
         torch.set_default_dtype(torch.float64)
         try:
-            points, words = outcome(layer_at_a_time.check_lending, fsdp.has_two_buffers)
+            points, words = outcome(layer_at_a_time.check_layer_at_a_time, fsdp.has_two_buffers)
         finally:
             torch.set_default_dtype(torch.float32)
     assert points == 4, words
@@ -196,7 +196,7 @@ def test_the_kernels_own_settings_change_nothing():
 
 def test_what_is_alive_is_counted_by_storage_after_every_operation():
     known = torch.ones(100)
-    with Alive([known], most=10**9) as alive:
+    with LivePeak([known], most=10**9) as alive:
         one = known + 1                             # 400 bytes
         views = one[:3], one.view(10, 10)           # none
         del one
@@ -240,7 +240,7 @@ def short(value):
 @pytest.mark.parametrize("kind", [float, int, Fraction, Decimal, np.float64, np.int64, torch.tensor])
 def test_right_numbers_of_any_kind_get_all_points(measured, kind):
     answer = ({mode: kind(value) for mode, value in some.items()} for some in (BYTES, GATHERS))
-    points, words = outcome(step_numbers.check_fsdp, *answer, {mode: tuple(map(kind, sent))
+    points, words = outcome(step_numbers.check_fsdp_step, *answer, {mode: tuple(map(kind, sent))
                                                                for mode, sent in measured.items()})
     assert (points, "Foretold, and so it was." in words) == (4, True), words
 
@@ -262,7 +262,7 @@ ASKED = "a number is asked for, not "
     ("kept", 10**5000, f"{ASKED}something of type int"), ("freed", None, "nothing here yet"),
     ("kept", ..., "nothing here yet")], ids=short)
 def test_wrong_bytes_are_explained_and_cost_one_point(measured, mode, value, says):
-    points, words = outcome(step_numbers.check_fsdp, {**BYTES, mode: value}, GATHERS, measured)
+    points, words = outcome(step_numbers.check_fsdp_step, {**BYTES, mode: value}, GATHERS, measured)
     assert (points, says in words, words.count("WRONG")) == (3, True, 1), words
 
 
@@ -273,7 +273,7 @@ def test_wrong_bytes_are_explained_and_cost_one_point(measured, mode, value, say
     ("kept", TrueForEverything(), "of type TrueForEverything"), ("kept", None, "WRONG  all_gathers: nothing here yet")],
     ids=short)
 def test_a_wrong_number_of_all_gathers_is_explained_and_costs_one_point(measured, mode, value, says):
-    points, words = outcome(step_numbers.check_fsdp, BYTES, {**GATHERS, mode: value}, measured)
+    points, words = outcome(step_numbers.check_fsdp_step, BYTES, {**GATHERS, mode: value}, measured)
     assert (points, says in words, words.count("WRONG")) == (3, True, 1), words
 
 
@@ -297,17 +297,17 @@ WRONG_MEASURED = {
 
 @pytest.mark.parametrize(("value", "says"), WRONG_MEASURED.values(), ids=WRONG_MEASURED)
 def test_what_was_not_measured_is_explained_and_costs_one_point(value, says):
-    points, words = outcome(step_numbers.check_fsdp, BYTES, GATHERS, value)
+    points, words = outcome(step_numbers.check_fsdp_step, BYTES, GATHERS, value)
     assert (points, says in words, words.count("WRONG")) == (3, True, 1), words
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in answers_odd.VALUES.items()])
 def test_an_odd_value_is_no_number(value):
-    assert outcome(step_numbers.check_fsdp, value, value, value)[0] == 0
+    assert outcome(step_numbers.check_fsdp_step, value, value, value)[0] == 0
     both = {"freed": value, "kept": value}
-    assert outcome(step_numbers.check_fsdp, both, both, {"freed": [value] * 4, "kept": [value] * 4})[0] == 0
+    assert outcome(step_numbers.check_fsdp_step, both, both, {"freed": [value] * 4, "kept": [value] * 4})[0] == 0
 
 
 def test_nothing_at_all_gets_nothing():
     for nothing in (None, ..., {}, {"freed": None, "kept": None}):
-        assert outcome(step_numbers.check_fsdp, nothing, nothing, nothing) == (0, "nothing here yet")
+        assert outcome(step_numbers.check_fsdp_step, nothing, nothing, nothing) == (0, "nothing here yet")

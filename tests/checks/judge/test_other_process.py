@@ -211,8 +211,9 @@ def test_a_function_may_need_a_gigabyte():
     assert other_process.answers(lambda: len(bytearray(10**9)), [{}]) == [10**9]
 
 
-@pytest.mark.parametrize("code", ["from helpers.predict.comm import bytes_sent", "import helpers.predict.comm",
-                                  "from helpers import predict", "from helpers.predict import comm",
+@pytest.mark.parametrize("code", ["from helpers.predict.collectives import bytes_sent",
+                                  "import helpers.predict.collectives",
+                                  "from helpers import predict", "from helpers.predict import collectives",
                                   "from helpers.compare.table import number"])
 def test_on_ranks_what_a_check_has_loaded_itself_is_forbidden_all_the_same(code):
     cell = {"__name__": "__main__"}

@@ -261,7 +261,7 @@ def rows(*changes: tuple[int, str, str], text: str = MENDED) -> str:
                                     MENDED.replace(",", ", ").replace("2F2,", "2F2,,"),
                                     rows((1, "1B1,1F3,1B0,", "1F3,1B1,1B0,"))])
 def test_a_mended_schedule_gets_all_points(mended):
-    points, words = outcome(mended_order.check_mended_whole, BROKEN, mended)
+    points, words = outcome(mended_order.check_mended_whole_order, BROKEN, mended)
     assert (points, "Mended, with no unit wasted." in words) == (3, True), words
 
 
@@ -309,7 +309,7 @@ MENDS = {
 
 @pytest.mark.parametrize(("mended", "points", "says"), named(MENDS))
 def test_a_fault_that_remains_is_named(mended, points, says):
-    got, words = outcome(mended_order.check_mended_whole, BROKEN, mended)
+    got, words = outcome(mended_order.check_mended_whole_order, BROKEN, mended)
     assert (got, says in words) == (points, True), words
 
 
@@ -321,7 +321,7 @@ def test_five_moves_are_enough():
 @pytest.mark.parametrize("broken", [MENDED, None, "", SWAPPED])
 def test_another_broken_schedule_is_refused(broken):
     with pytest.raises(CheckFailed, match="broken is not what it was: leave it as it was given"):
-        mended_order.check_mended_whole(broken, MENDED)
+        mended_order.check_mended_whole_order(broken, MENDED)
 
 
 BALANCE = balancing.check_balance, balancing.check_balance_unseen
@@ -335,7 +335,7 @@ def test_a_right_balance_gets_all_points(function):
 
 
 def test_three_right_balances_differ():
-    model = balancing.Model(6, 3, 1.0, 0.0, 9.0)
+    model = balancing.BalanceCase(6, 3, 1.0, 0.0, 9.0)
     functions = answers.deals, answers.tries_limits, answers.moves_blocks
     assert len({tuple(map(int, function(6, 3, 1.0, 0.0, 9.0))) for function in functions}) > 1
     assert balancing._least(model) == 9
@@ -415,7 +415,7 @@ def test_a_wrong_balance_is_explained(function, seen, unseen, says):
 
 
 @pytest.mark.parametrize(("model", "answer", "is_named"), [
-    (balancing.Model(4, 3, 2.0, 2.5, 5.0), [2, 2, 0], False), (balancing.OUTPUT[0], [1, 3, 3], False),
+    (balancing.BalanceCase(4, 3, 2.0, 2.5, 5.0), [2, 2, 0], False), (balancing.OUTPUT[0], [1, 3, 3], False),
     (balancing.OUTPUT[0], [3, 2, 2], True), (balancing.OUTPUT[0], [7, 0, 0], False)])
 def test_equal_numbers_are_those_that_differ_by_one_at_most(model, answer, is_named):
     words = balancing._slow(model, {model: answer}) or ""

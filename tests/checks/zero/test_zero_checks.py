@@ -110,7 +110,7 @@ WRONG = {
         (zero.divides_by_zero, 0, None, 'ZeroDivisionError: division by zero\n  File "ddp_answers.py", line '),
         (zero.exits_the_process, 0, None, ENDED),
         (zero.is_not_written_yet, 0, 0, f"{HOOK}is not written yet\n"),
-        (zero.uses_the_courses_flat, 0, None, "uses helpers.run.flat, which this exercise asks you to do without"),
+        (zero.uses_the_courses_flat, 0, None, "uses helpers.run.zero, which this exercise asks you to do without"),
         (..., 0, 0, "a function is asked for, not Ellipsis of type ellipsis"),
     ],
 }
@@ -236,7 +236,7 @@ WRONG_MEASURED = {
 @pytest.mark.parametrize("kind", [float, int, Fraction, Decimal, np.float64, np.int64, torch.tensor])
 def test_right_numbers_of_any_kind_get_all_points(measured, kind):
     pairs = tuple([kind(state), kind(sent)] for state, sent in measured)
-    points, words = outcome(step_numbers.check_step, kind(STATE), kind(SENT), pairs)
+    points, words = outcome(step_numbers.check_zero_step, kind(STATE), kind(SENT), pairs)
     assert (points, "Foretold, and so it was." in words) == (3, True), words
 
 
@@ -248,13 +248,13 @@ def short(value):
     *((0, *case) for case in WRONG_STATE), *((1, *case) for case in WRONG_SENT)], ids=short)
 def test_a_wrong_prediction_is_explained_and_costs_one_point(measured, place, value, says):
     answer = [STATE, SENT, measured]
-    points, words = outcome(step_numbers.check_step, *answer[:place], value, *answer[place + 1:])
+    points, words = outcome(step_numbers.check_zero_step, *answer[:place], value, *answer[place + 1:])
     assert (points, says in words, words.count("WRONG")) == (2, True, 1), words
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_MEASURED.values(), ids=WRONG_MEASURED)
 def test_what_was_not_measured_is_explained_and_costs_one_point(value, says):
-    points, words = outcome(step_numbers.check_step, STATE, SENT, value)
+    points, words = outcome(step_numbers.check_zero_step, STATE, SENT, value)
     assert (points, says in words, words.count("WRONG")) == (2, True, 1), words
 
 
@@ -264,19 +264,19 @@ def test_what_was_not_measured_is_explained_and_costs_one_point(value, says):
     ({"with_counter": True}, ": leave out the counters\n"),
     ({"before_the_step": True}, "bytes of state, which is not what Zero2 holds after a step\n")])
 def test_what_was_measured_otherwise_is_named(settings, says):
-    points, words = outcome(step_numbers.check_step, STATE, SENT, launch(measure, 4, **settings).results)
+    points, words = outcome(step_numbers.check_zero_step, STATE, SENT, launch(measure, 4, **settings).results)
     assert (points, says in words) == (2, True), words
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in answers_odd.VALUES.items()])
 def test_an_odd_value_is_no_number(value):
     for odd in (value, [value] * 4, [(value, value)] * 4):
-        assert outcome(step_numbers.check_step, value, value, odd)[0] == 0
+        assert outcome(step_numbers.check_zero_step, value, value, odd)[0] == 0
 
 
 def test_nothing_at_all_gets_nothing():
     for nothing in (None, ...):
-        assert outcome(step_numbers.check_step, nothing, nothing, nothing) == (0, "nothing here yet")
+        assert outcome(step_numbers.check_zero_step, nothing, nothing, nothing) == (0, "nothing here yet")
         for jobs in (nothing, dict.fromkeys("ABCDEF", nothing), {}):
             assert outcome(step_numbers.check_jobs, jobs) == (0, "nothing here yet")
 

@@ -72,7 +72,7 @@ SPLITS = {
     "gradient changed": (backward_input(answers.scales_the_gradient), 1, f"{FLAT}gradient was changed; all three read"),
     "owed first": (backward_input(answers.returns_owed_first), 0, "the gradient for x is a tuple of 3; an ordinary"),
     "weight.T in I": (backward_input(answers.multiplies_with_the_transposed), 0, "judged once forward and backward_in"),
-    "the course's": (backward_input(answers.uses_the_courses), 0, "backward_input uses helpers.run.split_backward, wh"),
+    "the course's": (backward_input(answers.uses_the_courses), 0, "backward_input uses helpers.run.pipeline, wh"),
     "torch's": (backward_input(answers.uses_torchs), 0, "uses torch.distributed.pipelining._backward, which this exer"),
     "transposed": (backward_weight(answers.transposes), 1, "has shape [3, 4], expected [4, 3]: it is transposed"),
     "a mean": (backward_weight(answers.takes_a_mean), 1, "[20.0, 12.5, 17.5]], expected [[30.0, 23.0, 31.0], [20.0, "
@@ -317,7 +317,7 @@ def rows(*changes: tuple[int, str, str], text: str = MENDED) -> str:
     rows((2, "2W0,2I2,", "2I2,2W0,")), rows((1, "1F2,1I0,1W0,", "1I0,1W0,1F2,"), (2, "2F2,2I1,2W0,", "2W0,2I1,2F2,")),
     rows((2, "2W1,2W2,2W3", "2W2,2W1,2W3"))])
 def test_a_mended_order_gets_all_points(mended):
-    points, words = outcome(mended_order.check_mended, BROKEN, mended)
+    points, words = outcome(mended_order.check_mended_order, BROKEN, mended)
     assert (points, "Mended, with no slot wasted." in words) == (3, True), words
 
 
@@ -356,14 +356,14 @@ ORDERS = {
 
 @pytest.mark.parametrize(("mended", "points", "says"), named(ORDERS))
 def test_a_fault_that_remains_is_named(mended, points, says):
-    got, words = outcome(mended_order.check_mended, BROKEN, mended)
+    got, words = outcome(mended_order.check_mended_order, BROKEN, mended)
     assert (got, says in words) == (points, True), words
 
 
 @pytest.mark.parametrize("broken", [MENDED, None, "", BROKEN.replace("0F3,0I0", "0I0,0F3"), BROKEN.split("\n", 2)[2]])
 def test_another_broken_order_is_refused(broken):
     with pytest.raises(CheckFailed, match="broken is not what it was: leave it as it was given"):
-        mended_order.check_mended(broken, MENDED)
+        mended_order.check_mended_order(broken, MENDED)
 
 
 def test_three_moves_are_enough():

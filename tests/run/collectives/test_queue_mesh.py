@@ -17,7 +17,7 @@ from helpers.run.collectives import (
     run_on_queues,
     tree_broadcast,
 )
-from helpers.run.launch.launcher import RankFailed
+from helpers.run.launch import RankFailed
 
 pytestmark = pytest.mark.ranks
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers.run.data_sharding import global_mean, part_of_batch
 from helpers.run.ddp import DDP
 from helpers.run.launch import launch
 from helpers.run.models import regression
-from helpers.run.models.data import global_mean, part_of_batch
 
-HASH = ("import hashlib; from helpers.run.data import regression; "
+HASH = ("import hashlib; from helpers.run.models import regression; "
         "print([hashlib.sha256(t.numpy().tobytes()).hexdigest() for t in regression(100, 8, 3, seed=4).tensors])")
 COUNTS = {                      # items, such as tokens, of each rank
     "2 and 30": [2, 30], "a rank without any": [7, 0, 5], "only one has any": [0, 0, 4], "equal": [3, 3],

@@ -8,14 +8,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 from torch.utils.data import DataLoader, DistributedSampler
 
-from helpers.run.data_sharding import check_sampling
+from helpers.run.data_sharding import check_sampling, global_mean, part_of_batch
 from helpers.run.ddp import DDP
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.launch import RankFailed, RankHung, launch
 from helpers.run.measure.fingerprint import first_difference, same_randomness
 from helpers.run.measure.meters import memory, wire
 from helpers.run.models import mlp, perceptron, regression
-from helpers.run.models.data import global_mean, part_of_batch
 
 P = 4 * 512**2                          # parameters of mlp(512, 4)
 

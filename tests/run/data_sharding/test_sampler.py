@@ -2,8 +2,7 @@
 import pytest
 import torch
 
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed
+from helpers.run.launch import RankFailed, launch
 from tests.run.data_sharding import sampler_programs as programs
 
 FOUND = {                       # of a case: the kinds of its findings

@@ -16,11 +16,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers.run.data_sharding import global_mean, part_of_batch
 from helpers.run.ddp import DDP, NaiveDDP
 from helpers.run.measure.meters import wire
 from helpers.run.measure.timeline import timeline
 from helpers.run.models import mlp, perceptron, regression
-from helpers.run.models.data import global_mean, part_of_batch
 
 NUM_STEPS = 8
 BOTH = {"ours": DDP, "torch": DistributedDataParallel}

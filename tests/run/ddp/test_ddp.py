@@ -11,8 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from helpers.facts.buckets import buckets
 from helpers.run.ddp import DDP
-from helpers.run.launch import launch, warm_up
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.launch import RankFailed, RankHung, launch, warm_up
 from helpers.run.models import Padded
 from tests.run.ddp import ddp_programs as programs
 from tests.run.ddp.ddp_programs import BOTH, CASES, WAYS

@@ -9,12 +9,12 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.fsdp import shard, watch_steps
 from helpers.run.measure import recorder
 from helpers.run.measure.memory_limit import limit_memory
 from helpers.run.measure.meters import wire
 from helpers.run.models import mlp, regression
-from helpers.run.models.data import part_of_batch
 
 MiB = 2**20
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}

@@ -13,8 +13,7 @@ from helpers.predict.fsdp import (
     step_bytes_sent,
 )
 from helpers.run.fsdp import shard, typical_peak
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.launch import RankFailed, RankHung, launch
 from helpers.run.models import mlp
 from tests.run.fsdp import fsdp_programs as programs
 

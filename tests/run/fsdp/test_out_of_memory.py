@@ -4,8 +4,7 @@ import re
 import pytest
 
 from helpers.predict.fsdp import Sharding, peak_bytes
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed
+from helpers.run.launch import RankFailed, launch
 from tests.run.fsdp.fsdp_programs import MiB, on_a_small_card
 
 CARD, PARAMS = 140 * MiB, 16 * 1024**2

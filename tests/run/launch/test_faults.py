@@ -12,8 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed, RankHung
+from helpers.run.launch import RankFailed, RankHung, launch
 from tests.run.launch import programs
 
 SOON_S = 3.0                    # after the fault, or after the deadline

@@ -7,8 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from helpers.run.launch import fork_server, launch
-from helpers.run.launch.launcher import RankFailed
+from helpers.run.launch import RankFailed, fork_server, launch
 from tests.run.launch import programs
 
 
@@ -92,7 +91,7 @@ def test_ranks_find_torch_already_imported():
     def program(rank, world_size):
         import sys
 
-        return "helpers.run.server" in sys.modules and "torch._dynamo" in sys.modules
+        return "helpers.run.launch.preloaded" in sys.modules and "torch._dynamo" in sys.modules
 
     assert launch(program, 2).results == [True, True]
 

@@ -5,11 +5,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from helpers.run.data_sharding import part_of_batch
 from helpers.run.ddp import DDP
 from helpers.run.measure.fingerprint import first_difference, same_randomness
 from helpers.run.measure.meters import wire
 from helpers.run.models import mlp, perceptron, regression
-from helpers.run.models.data import part_of_batch
 
 NUM_STEPS = 10
 BATCH = 32

@@ -2,9 +2,8 @@
 import pytest
 import torch
 
-from helpers.run.launch import launch
+from helpers.run.launch import RankFailed, launch
 from helpers.run.launch.check_call import INSIDE
-from helpers.run.launch.launcher import RankFailed
 from helpers.run.measure.memory_limit import limit_memory
 
 MiB = 2**20

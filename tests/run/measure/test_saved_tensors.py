@@ -51,7 +51,7 @@ def kept_by(shape, **options):
 @pytest.mark.parametrize("element_bytes", DTYPES)
 def test_a_block_keeps_what_the_formula_says_to_the_byte(shape, dropout, attention, recompute, element_bytes):
     kept = kept_by(shape, dropout=dropout, attention=attention, recompute=recompute, dtype=DTYPES[element_bytes])
-    block = predicted.Block(*shape, element_bytes, dropout > 0, attention, counted="torch")
+    block = predicted.BlockShape(*shape, element_bytes, dropout > 0, attention, counted="torch")
     assert kept.num_bytes == predicted.block_bytes(block, recompute=recompute)
 
 
@@ -60,7 +60,7 @@ def test_a_block_keeps_what_the_formula_says_to_the_byte(shape, dropout, attenti
 def test_without_dropout_the_papers_own_count_is_right_but_for_two_norms_statistics(shape, recompute):
     """Four numbers a token, 4/(32 h) of the rest; full recomputation drops them, too."""
     seq, batch, _, _ = shape
-    papers = predicted.block_bytes(predicted.Block(*shape, dropout=False), recompute=recompute)
+    papers = predicted.block_bytes(predicted.BlockShape(*shape, dropout=False), recompute=recompute)
     measured = kept_by(shape, recompute=recompute, dtype=torch.bfloat16).num_bytes
     assert measured - papers == (0 if recompute == "full" else 2 * 4 * seq * batch)
 
@@ -74,8 +74,8 @@ def test_a_gpt_keeps_its_blocks_and_what_the_loss_needs(tied, recompute, dropout
     gpt = GPT(layers, hidden, heads, vocab, seq, dropout, recompute=recompute, tied=tied)
     with saved(gpt) as kept:
         gpt.loss(torch.randint(vocab, (batch, seq + 1)))
-    block = predicted.Block(seq, batch, hidden, heads, 4, dropout > 0, counted="torch")
-    expected = predicted.stage_bytes(block, layers, vocab, recompute=recompute)
+    block = predicted.BlockShape(seq, batch, hidden, heads, 4, dropout > 0, counted="torch")
+    expected = predicted.pipeline_stage_bytes(block, layers, vocab, recompute=recompute)
     assert kept.num_bytes == expected + 8 * batch * (seq + 1) + 8 * batch * seq + 4
 
 
@@ -268,7 +268,7 @@ def test_a_gpt_learns_to_repeat_a_sequence():
 def test_the_formulas_variant_for_torch_differs_from_the_papers_in_what_was_measured():
     """Bytes per element of the block, s = 64, b = 2, h = 128, a = 4, in fp32 with dropout: masks of 4 bytes, not 1."""
     shape = seq, batch, hidden, heads = SHAPES[0]
-    paper = predicted.Block(*shape, element_bytes=4)
+    paper = predicted.BlockShape(*shape, element_bytes=4)
     more = predicted.block_bytes(replace(paper, counted="torch")) - predicted.block_bytes(paper)
     sbh, ssba, sb = seq * batch * hidden, seq * seq * batch * heads, seq * batch
     assert more == 3 * (2 * sbh + ssba) + 4 * 4 * sb

@@ -15,7 +15,7 @@ from helpers.facts.schedules.start_order import playable
 from helpers.run.measure.meters import live_tensor_bytes
 from helpers.run.pipeline import run_schedule
 from helpers.run.pipeline.executor import PlayedPart
-from helpers.run.pipeline.messages import Post
+from helpers.run.pipeline.messages import StageMessages
 
 WIDTH, SAMPLES = 16, 2                  # samples of a microbatch
 NUM_MICROBATCHES = (1, 3, 8, 9, 10)     # fewer than ranks, a multiple of them, and not
@@ -209,7 +209,7 @@ def sends_kept(rank: int, world_size: int) -> list[int]:
     """The most sends that a rank of 1F1B keeps, for growing numbers of microbatches."""
     most: list[int] = []
 
-    class Counting(Post):
+    class Counting(StageMessages):
         def give(self, action: Action, tensor: Tensor | None) -> None:
             super().give(action, tensor)
             most[-1] = max(most[-1], len(self.sending))

@@ -13,9 +13,8 @@ from helpers.facts.schedules import BUILDERS, gpipe, one_f_one_b, to_csv, valida
 from helpers.facts.schedules.durations import duration_of
 from helpers.facts.schedules.in_flight import held
 from helpers.facts.schedules.schedule import parse
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed
-from helpers.run.measure.live_saved import Kept
+from helpers.run.launch import RankFailed, launch
+from helpers.run.measure.live_saved import LiveSavedBytes
 from helpers.run.pipeline import OwedWeights, deferred_weights
 from tests.run.pipeline import pipeline_programs as programs
 from tests.run.pipeline import pipeline_stages
@@ -105,7 +104,7 @@ def test_one_rank_may_hold_all_stages_or_three_of_them():
 def units(stage, last):
     """Bytes that one process keeps of a microbatch from F to B, and from I to W."""
     x, target = (part[:SAMPLES].clone() for part in batch(1))
-    kept, owed = Kept(stage.parameters()), OwedWeights()
+    kept, owed = LiveSavedBytes(stage.parameters()), OwedWeights()
     with kept.watching(), deferred_weights(stage, owed):
         y = stage(x.requires_grad_())
         y = mse_loss(y, target) if last else y

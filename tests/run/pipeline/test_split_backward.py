@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from helpers.run.measure.live_saved import Kept
+from helpers.run.measure.live_saved import LiveSavedBytes
 from helpers.run.models import Block, perceptron
 from helpers.run.models.transformer import RECOMPUTES
 from helpers.run.pipeline import OwedWeights, deferred_weights
@@ -128,7 +128,7 @@ def test_w_adds_in_place_as_autograd_does():
 def test_after_i_inputs_and_gradients_of_linear_layers_are_kept_and_after_w_nothing():
     """4 samples in float32; tanh keeps its output, which the next layer takes."""
     stage = nn.Sequential(nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 16), nn.Tanh())
-    kept = Kept(stage.parameters())
+    kept = LiveSavedBytes(stage.parameters())
     with kept.watching(), deferred_weights(stage) as owed:
         y = stage(torch.ones(4, 16))
     assert kept.now() == 4 * 4 * (16 + 8 + 16)

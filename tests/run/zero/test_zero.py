@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed
-from helpers.run.models.data import part_of_batch
+from helpers.run.data_sharding import part_of_batch
+from helpers.run.launch import RankFailed, launch
 from helpers.run.zero import Zero1, Zero2, Zero3
 from tests.run.ddp.ddp_programs import wraps_nothing, wraps_unlike_models
 from tests.run.zero import zero_programs as programs

@@ -3,8 +3,7 @@ import re
 
 import pytest
 
-from helpers.run.launch import launch
-from helpers.run.launch.launcher import RankFailed
+from helpers.run.launch import RankFailed, launch
 from tests.run.zero import zero_fault_programs as programs
 
 STAGES = [1, 2, 3]

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from helpers.run.commands.zero import all_parameters
 from helpers.run.measure.residency import residency
 from helpers.run.models import mlp, perceptron
-from helpers.run.zero import STAGES, Zero3
+from helpers.run.zero import ZERO_STAGES, Zero3
 
 
 def inputs(rank: int, step: int = 0) -> Tensor:
@@ -20,7 +20,7 @@ def inputs(rank: int, step: int = 0) -> Tensor:
 def build(stage: int, model: nn.Module, **options):
     if stage == 3:
         options.setdefault("units", [layer for layer in model.modules() if isinstance(layer, nn.Linear)])
-    return STAGES[stage](model, torch.optim.SGD, lr=0.1, **options)
+    return ZERO_STAGES[stage](model, torch.optim.SGD, lr=0.1, **options)
 
 
 def small() -> nn.Sequential:

@@ -11,8 +11,8 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ExponentialLR
 
+from helpers.run.data_sharding import global_mean, part_of_batch
 from helpers.run.models import regression
-from helpers.run.models.data import global_mean, part_of_batch
 from helpers.run.zero import Zero1, Zero2, Zero3
 from tests.run.ddp.ddp_programs import build, flat
 from tests.run.zero.zero_cases import CASES, Case, Routed, plain

@@ -1,0 +1,31 @@
+"""A batch that ranks share: which samples are whose, and the mean over all of them when the parts are unequal."""
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from helpers.facts.errors import BadValue
+
+
+def part_of_batch(num_samples: int, rank: int, world_size: int) -> slice:
+    """The samples of a batch that are this rank's: contiguous, and the first ranks have one more if they must."""
+    size, longer = divmod(num_samples, world_size)
+    start = rank * size + min(rank, longer)
+    return slice(start, start + size + (rank < longer))
+
+
+def global_mean(loss_sum: Tensor, count: int) -> Tensor:
+    """The loss to call backward on when ranks have different numbers of samples or tokens.
+
+    loss_sum   sum of the losses of this rank's items, a scalar
+    count      how many items those are; 0 is allowed, as long as the sum depends on the parameters
+
+    After data parallel has taken the mean over ranks, the gradient is that of the mean over
+    ALL items: (1/N) sum_r [ N L_r / sum_r n_r ] = sum_r L_r / sum_r n_r.
+    """
+    total = torch.tensor(count, dtype=torch.float64)        # exact up to 2**53 items
+    dist.all_reduce(total)
+    if not total > 0:
+        raise BadValue("no rank has an item in this step, so there is no mean")
+    return loss_sum * (dist.get_world_size() / total.item())
