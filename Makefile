@@ -10,7 +10,7 @@ TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: lab setup install test fast ranks nbval grading browser notebooks release adopt links student grade bench clean
+.PHONY: lab setup install test fast ranks nbval grading browser soak notebooks release adopt links student grade bench clean
 
 lab: setup
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
@@ -35,10 +35,10 @@ test: setup
 fast: setup
 	$(BIN)/ruff check .
 	$(BIN)/python -m sources.build --check
-	$(BIN)/python -m pytest -q -m "not ranks and not grading and not browser"
+	$(BIN)/python -m pytest -q -m "not ranks and not grading and not browser and not soak"
 
 ranks: setup
-	$(BIN)/python -m pytest -q -m ranks
+	$(BIN)/python -m pytest -q -m "ranks and not soak"
 
 nbval: setup
 	$(BIN)/python -m pytest -q --nbval --nbval-current-env --nbval-sanitize-with=tests/sanitize.cfg \
@@ -49,6 +49,10 @@ grading: setup
 
 browser: setup
 	$(BIN)/python -m pytest -q -m browser
+
+# What `make test` leaves out: runs repeated many times, and full matrices of which it has a part.
+soak: setup
+	$(BIN)/python -m pytest -q -m soak
 
 # What authors run after editing sources/.
 notebooks: setup
@@ -78,6 +82,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.zero
 	$(BIN)/python -m benchmarks.simulate
 	$(BIN)/python -m benchmarks.pipeline
+	$(BIN)/python -m benchmarks.checks
 
 clean:
 	rm -rf $(VENV) build *.egg-info

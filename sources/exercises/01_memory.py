@@ -17,7 +17,7 @@ from helpers.run.launch import launch, warm_up
 from helpers.run.measure.meters import memory
 from helpers.run.models import mlp
 
-warm_up()
+warm_up("helpers.checks.memory")
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "table-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # ## 1. Thirteen billion parameters on eight ranks (4 points)

@@ -22,7 +22,7 @@ from helpers.run.measure.fingerprint import first_difference
 from helpers.run.measure.meters import wire
 from helpers.run.models import perceptron
 
-warm_up()
+warm_up("helpers.checks.ddp")
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "buckets-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -215,9 +215,9 @@ measured = launch(one_step, 3).results
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "predict-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks.ddp import rates
+from helpers.checks.ddp import step_numbers
 
-rates.check_ddp_step(predicted_bytes, predicted_all_reduces, measured)
+step_numbers.check_ddp_step(predicted_bytes, predicted_all_reduces, measured)
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "predict-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
@@ -266,9 +266,9 @@ parting_step, odd_rank, tensor = launch(watched, 4).results[0]
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "part-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks.ddp import rates
+from helpers.checks.ddp import divergence
 
-rates.check_parting(careless, parting_step, odd_rank, tensor)
+divergence.check_divergence(careless, parting_step, odd_rank, tensor)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "part-hints", "locked": true, "schema_version": 3, "solution": false, "task": false}
 # <details><summary>Hint 1</summary>Write a program for launch that goes through careless(rank, world_size) and compares the ranks after each step.</details>

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset, random_spli
 from helpers.run.data_sharding import check_sampling
 from helpers.run.launch import launch, warm_up
 
-warm_up()
+warm_up("helpers.checks.data_sharding")
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "sampler-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}

@@ -20,7 +20,7 @@ from helpers.run.measure.state import bytes_by_term
 from helpers.run.models import perceptron
 from helpers.run.zero import Zero2
 
-warm_up()
+warm_up("helpers.checks.zero")
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "optimizer-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}

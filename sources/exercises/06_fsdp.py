@@ -20,7 +20,7 @@ from helpers.run.launch import launch, warm_up
 from helpers.run.measure.meters import wire
 from helpers.run.models import GPT, mlp
 
-warm_up()
+warm_up("helpers.checks.fsdp")
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "lend-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}

@@ -16,7 +16,7 @@ from helpers.facts.trace import duration_s
 from helpers.predict.pipeline import simulate
 from helpers.run.launch import warm_up
 
-warm_up()
+warm_up("helpers.checks.pipeline")
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "order-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}

@@ -21,7 +21,7 @@ from helpers.facts.trace import duration_s
 from helpers.predict.pipeline import simulate
 from helpers.run.launch import warm_up
 
-warm_up()
+warm_up("helpers.checks.zero_bubble")
 
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "split-statement", "locked": true, "schema_version": 3, "solution": false, "task": false}

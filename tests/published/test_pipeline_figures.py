@@ -7,17 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, idle_s
-from helpers.facts.schedules import (
-    dualpipe,
-    dualpipe_v,
-    gpipe,
-    interleaved,
-    most_held,
-    one_f_one_b,
-    zb_h1,
-    zb_h2,
-    zb_v,
-)
+from helpers.facts.schedules import dualpipe, dualpipe_v, gpipe, interleaved, most_held, one_f_one_b, zb_h1, zb_h2, zb_v
 from helpers.facts.schedules.schedule import dependencies
 from helpers.facts.trace import duration_s
 from helpers.predict.activations import BlockShape, block_bytes

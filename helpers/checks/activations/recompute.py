@@ -13,15 +13,7 @@ from torch import nn
 
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised, in_other_process, words_for
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    Verdict,
-    first_wrong,
-    plain,
-    score,
-    shown,
-    unseen,
-)
+from helpers.checks.judge.verdict import Verdict, first_wrong, plain, score, shown, unseen
 from helpers.predict.activations import RECOMPUTES, BlockShape, block_bytes
 from helpers.predict.flops import Shape, recomputed_flops
 from helpers.run.measure.saved_tensors import saved
@@ -70,8 +62,7 @@ class PlanCase:
                 f"budget {self.budget_bytes:,} bytes")
 
 
-PLAIN = PlanCase(), PlanCase(share=0.02)
-SELECTIVE = PlanCase(share=0.92), PlanCase(share=0.51)
+PLAIN, SELECTIVE = (PlanCase(), PlanCase(share=0.02)), (PlanCase(share=0.92), PlanCase(share=0.51))
 MIXED = PlanCase(share=0.44), PlanCase(8, 256, 1, 32, 4, 0.55), PlanCase(12, 64, 2, 64, 4, 0.79)
 OTHERS = (PlanCase(heads=1, share=0.44), PlanCase(8, 128, 2, 32, 2, 0.46), PlanCase(6, 32, 4, 128, 2, 0.58),
           PlanCase(12, 64, 2, 64, 4, 0.65), PlanCase(40, 2048, 1, 5120, 40, 0.3), PlanCase(1, 64, 1, 32, 4, 0.7),
@@ -129,7 +120,7 @@ def _sum(split: Split, each: tuple[float, ...]) -> float:
 def _wrong(model: PlanCase, answer: object, miscounted: str) -> str | None:
     best = _best(model)
     if isinstance(answer, Raised):
-        return answer.words if answer.words == NOT_WRITTEN else f"{model}: the function {answer.words}"
+        return answer.told_of(f"{model}: the function")
     if answer is None:
         return best and f"{model}: None, but something does fit{miscounted or '. (Is there a return?)'}"
     if not _is_split(answer):

@@ -4,16 +4,7 @@ from __future__ import annotations
 import math
 
 from helpers.checks.judge.other_process import Raised, answers
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    Verdict,
-    is_number,
-    number_verdict,
-    plain,
-    score,
-    shown,
-    unseen,
-)
+from helpers.checks.judge.verdict import Verdict, is_number, number_verdict, plain, score, shown, unseen
 from helpers.facts.measured import Wire
 from helpers.facts.network import network
 from helpers.facts.units import GB
@@ -97,7 +88,7 @@ def _wrong_choice(function: object, networks: tuple) -> str | None:
     for (n, size, alpha_s, speed), case, got in zip(networks, cases, answers(function, cases, "a name"), strict=True):
         name = f"{n} ranks, {size:,.0f} bytes, {1e6 * alpha_s:g} us, {speed} GB/s"
         if isinstance(got, Raised):
-            return got.words if got.words == NOT_WRITTEN else f"{name}: the function {got.words}"
+            return got.told_of(f"{name}: the function")
         if got not in CHOICES:
             return f"{name}: one of {', '.join(CHOICES)} is asked for, not {shown(got)}"
         times = {choice: _seconds(choice, **case) for choice in CHOICES}

@@ -8,10 +8,7 @@ from collections.abc import Callable
 
 from helpers.checks.collectives.mesh_runs import MeshCase, MeshOutcome, on_gloo, outcomes
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    Verdict,
-)
+from helpers.checks.judge.verdict import Verdict
 
 LONGEST_SHOWN = 9               # numbers of a tensor in a message
 Expected = Callable[[MeshCase], list[list[float]]]          # by rank
@@ -38,7 +35,7 @@ def judge_unseen(function: object, what: str, cases: list[MeshCase], real: MeshC
 def _first(one: Property, cases: list[MeshCase], played: list[MeshOutcome | Raised]) -> str | None:
     for case, got in zip(cases, played, strict=True):
         if isinstance(got, Raised):
-            return got.words if got.words == NOT_WRITTEN else f"{case_name(case)}: {got.words}"
+            return got.told_of(f"{case_name(case)}:")
         if (wrong := one(case, got)) is not None:
             return f"{case_name(case)}: {wrong}"
     return None

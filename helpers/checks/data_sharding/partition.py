@@ -3,16 +3,7 @@ from __future__ import annotations
 
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised, in_other_process, words_for
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    CheckFailed,
-    Verdict,
-    plain,
-    same_verdict,
-    score,
-    shown,
-    unseen,
-)
+from helpers.checks.judge.verdict import CheckFailed, Verdict, plain, same_verdict, score, shown, unseen
 from helpers.facts.data_sharding import Sampling
 from helpers.run.data_sharding import check_sampling
 from helpers.run.launch import RankHung, launch
@@ -37,8 +28,7 @@ def _wrong_proof(function: object, cases: list[tuple[list, int]]) -> str | None:
     got = in_other_process(_times, function, asked, forbidden.SAMPLERS)
     for (parts, size), answer in zip(cases, got, strict=True):
         if isinstance(answer, Raised):
-            return answer.words if answer.words == NOT_WRITTEN else \
-                f"parts {parts} of {size} samples: {answer.words}"
+            return answer.told_of(f"parts {parts} of {size} samples:")
         drawn = [index for part in parts for index in part]
         right = {index: drawn.count(index) for index in {*range(size), *drawn}
                  if drawn.count(index) != 1 or not 0 <= index < size}

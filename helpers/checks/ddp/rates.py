@@ -4,14 +4,7 @@ from __future__ import annotations
 import math
 
 from helpers.checks.judge.other_process import Raised, answers
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    Verdict,
-    is_number,
-    score,
-    shown,
-    unseen,
-)
+from helpers.checks.judge.verdict import Verdict, is_number, score, shown, unseen
 
 
 def _case(rate: float, before: tuple[int, int, str], after: tuple[int, int, str]) -> dict:
@@ -55,7 +48,7 @@ def _wrong_rate(function: object, cases: list[dict]) -> str | None:
     for case, got in zip(cases, answers(function, cases), strict=True):
         right = right_rate(**case)
         if isinstance(got, Raised):
-            return got.words if got.words == NOT_WRITTEN else f"{_said(case)}: {got.words}"
+            return got.told_of(f"{_said(case)}:")
         if not is_number(got):
             return f"a rate is asked for, not {shown(got)}"
         if not math.isclose(got, right, rel_tol=1e-6):

@@ -30,6 +30,10 @@ class Raised:
 
     words: str
 
+    def told_of(self, case: str) -> str:
+        """The words after what they are about; a stub is one in every case."""
+        return self.words if self.words == NOT_WRITTEN else f"{case} {self.words}"
+
 
 def answers(function: object, cases: list[dict], asked: str = "a number",
             forbidden: tuple[str, ...] = FORMULAS) -> list[object]:

@@ -9,16 +9,7 @@ from __future__ import annotations
 import math
 
 from helpers.checks.judge.other_process import about_stub_or_import
-from helpers.checks.judge.verdict import (
-    Verdict,
-    first_wrong,
-    is_number,
-    number_verdict,
-    plain,
-    score,
-    shown,
-    unseen,
-)
+from helpers.checks.judge.verdict import Verdict, first_wrong, is_number, number_verdict, plain, score, shown, unseen
 from helpers.facts.units import MiB
 from helpers.predict.memory import recipe, state_bytes
 from helpers.run.launch import RankFailed, RankHung, Run, launch

@@ -10,12 +10,7 @@ from dataclasses import asdict, dataclass
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.captured import captured_table
 from helpers.checks.judge.other_process import Raised, in_other_process, words_for
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    CheckFailed,
-    plain,
-    shown,
-)
+from helpers.checks.judge.verdict import CheckFailed, plain, shown
 
 MOST_STEPS = 10_000             # of a rank
 LARGEST = 10**6                 # number of a microbatch that can be printed
@@ -62,7 +57,7 @@ def _ask_each_rank(function: Callable, case: dict) -> list[Steps] | Raised:
         except BaseException as error:          # also what would end this process
             row = Raised(words_for(error))
         if isinstance(row, Raised):
-            return row if row.words == NOT_WRITTEN else Raised(f"rank {rank}: {row.words}")
+            return Raised(row.told_of(f"rank {rank}:"))
         rows.append(row)
     return rows
 

@@ -6,13 +6,7 @@ works 3 m slots and starts after p - 1 forwards of others, so nothing is shorter
 from __future__ import annotations
 
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    Verdict,
-    first_wrong,
-    score,
-    unseen,
-)
+from helpers.checks.judge.verdict import NOT_WRITTEN, Verdict, first_wrong, score, unseen
 from helpers.checks.pipeline.order_words import as_schedule, length, longest_chain, with_grid
 from helpers.checks.pipeline.orders import FillCase, Steps, orders
 from helpers.facts.schedules import Action, Schedule, dependencies, one_f_one_b, validate
@@ -58,7 +52,7 @@ def check_fill_unseen(function: object) -> float:
 def _illegal(given: dict[FillCase, list[Steps] | Raised]) -> str | None:
     for case, steps in given.items():
         if isinstance(steps, Raised):
-            return steps.words if steps.words == NOT_WRITTEN else f"{case}: {steps.words}"
+            return steps.told_of(f"{case}:")
         try:
             validate(as_schedule(case, steps), cap=case.cap)
         except IllegalSchedule as error:

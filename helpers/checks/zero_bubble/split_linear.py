@@ -11,13 +11,7 @@ import torch
 from torch import Tensor
 
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    Verdict,
-    first_wrong,
-    score,
-    unseen,
-)
+from helpers.checks.judge.verdict import NOT_WRITTEN, Verdict, first_wrong, score, unseen
 from helpers.checks.zero_bubble.split_linear_runs import SplitCase, SplitResult, split_results
 
 LAYERS = (SplitCase((2, 3), 4), SplitCase((3,), 2), SplitCase((1, 4), 3, has_bias=False), SplitCase((2, 3, 4), 5),
@@ -79,7 +73,7 @@ def _wrong(layer: SplitCase, play: SplitResult, names: tuple[str, str]) -> str |
                 of = f" of microbatch {k} of {len(right)}" if len(right) > 1 else ""
                 return f"{layer}: {NAMED[name]}{of} {words}"
     if stopped:
-        return stopped if stopped == NOT_WRITTEN else f"{layer}: {stopped}"
+        return Raised(stopped).told_of(f"{layer}:")
     if play.changed and names == FIRST:
         return f"{layer}: {play.changed} was changed; all three read what they are given"
     return None

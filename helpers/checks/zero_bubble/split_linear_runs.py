@@ -19,10 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised, in_other_process, words_for
-from helpers.checks.judge.verdict import (
-    NOT_WRITTEN,
-    shown,
-)
+from helpers.checks.judge.verdict import shown
 
 NAMES = ("forward", "backward_input", "backward_weight")
 
@@ -129,8 +126,7 @@ def _two(functions: dict[str, Callable], name: str, what: str, *args: object) ->
     try:
         pair = functions[name](*args)
     except BaseException as error:              # also what would end this process
-        words = words_for(error)
-        raise _Stop(words if words == NOT_WRITTEN else f"{name} {words}") from None
+        raise _Stop(Raised(words_for(error)).told_of(name)) from None
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise _Stop(f"{name} returned {_said(pair)}; a pair is asked for: {what}")
     return pair[0], pair[1]

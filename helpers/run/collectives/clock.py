@@ -1,4 +1,4 @@
-"""A clock that is computed: whose turn it is, and when each message arrives.
+"""A clock that is computed: whose turn it is, and when each message arrives.  Rank programs see virtual_mesh.py.
 
 Every rank runs until it must wait; then the earliest message that both its ends
 have posted is sent.  So the same programs always take the same times.  Each
@@ -6,8 +6,6 @@ rank has one port out and one in, and so has each node: a message of n bytes
 holds those on its way for n beta seconds, and arrives alpha seconds later.
 Of messages that want a port at the same time, the one with fewer messages before
 it on its link goes first; then the one that was ready first.
-
-`virtual.py` is what rank programs see of it.
 """
 from __future__ import annotations
 
@@ -169,8 +167,8 @@ class Clock:
             for rank in ranks:
                 rank.throw()
             torch.set_grad_enabled(gradients)
-        if left_over := self._half_posted():
-            raise Deadlock([message.half for message in left_over], waiting=False)
+        if left := self._half_posted():
+            raise Deadlock([message.half for message in left], waiting=False)
         return results
 
     def _half_posted(self) -> list[Message]:

@@ -9,7 +9,7 @@
 
 An algorithm that is written over these runs on three transports: `GlooMesh`
 here, for real; `QueueMesh` (queue_mesh.py), without torch.distributed, to see how
-it works; `VirtualMesh` (virtual.py), on a clock that is computed, for any
+it works; `VirtualMesh` (virtual_mesh.py), on a clock that is computed, for any
 network and a thousand ranks.  A rank program takes the mesh first:
 `program(mesh, *args)`.  Tensors are torch's or numpy's.
 """

@@ -32,8 +32,12 @@ def preload(*modules: str) -> None:
     _also.extend(module for module in modules if module not in _also)
 
 
-def warm_up() -> None:
-    """Start the fork server now, so that the first `launch` is as quick as the next."""
+def warm_up(*modules: str) -> None:
+    """Start the fork server now, so that the first `launch` is as quick as the next.
+
+    modules    that it imports too, so that no rank has to: warm_up("helpers.checks.ddp")
+    """
+    preload(*modules)
     process = context().Process(target=int, daemon=True)
     with _starting, _server_environment(), _no_main_module(), uninterrupted():
         process.start()

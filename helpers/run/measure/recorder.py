@@ -64,10 +64,8 @@ def install(rank: int, path: Path) -> None:
         setattr(c10d, name, recorded)
         setattr(dist, name, recorded)
 
-    for name in POINT_TO_POINT:
-        record(name, point_to_point=True)
-    for name in COLLECTIVES:
-        record(name, point_to_point=False)
+    for name in (*POINT_TO_POINT, *COLLECTIVES):
+        record(name, name in POINT_TO_POINT)
 
 
 def spans() -> Trace:

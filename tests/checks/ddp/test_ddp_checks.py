@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from helpers.checks.ddp import accumulation, buckets, rates
+from helpers.checks.ddp import accumulation, buckets, divergence, rates, step_numbers
 from helpers.checks.judge import real_ranks
 from helpers.checks.judge.verdict import CheckFailed
 from helpers.run.launch import launch
@@ -327,25 +327,25 @@ WRONG_MEASURED = {
     (lambda some: [*map(Decimal, some)], Fraction),
     (lambda some: [*np.array(some)], np.float64), (lambda some: [*torch.tensor(some)], torch.tensor)])
 def test_right_numbers_of_any_kind_get_all_points(measured, kind, one):
-    points, words = outcome(rates.check_ddp_step, one(SENT), one(ALL_REDUCES), kind(measured))
+    points, words = outcome(step_numbers.check_ddp_step, one(SENT), one(ALL_REDUCES), kind(measured))
     assert (points, "Predicted and measured agree." in words) == (3, True)
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_BYTES, ids=kind)
 def test_wrong_bytes_are_explained_and_cost_one_point(measured, value, says):
-    points, words = outcome(rates.check_ddp_step, value, ALL_REDUCES, measured)
+    points, words = outcome(step_numbers.check_ddp_step, value, ALL_REDUCES, measured)
     assert (points, says in words) == (2, True)
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_CALLS, ids=kind)
 def test_a_wrong_number_of_all_reduces_is_explained_and_costs_one_point(measured, value, says):
-    points, words = outcome(rates.check_ddp_step, SENT, value, measured)
+    points, words = outcome(step_numbers.check_ddp_step, SENT, value, measured)
     assert (points, says in words) == (2, True)
 
 
 @pytest.mark.parametrize(("value", "says"), WRONG_MEASURED.values(), ids=WRONG_MEASURED)
 def test_what_was_not_measured_is_explained_and_costs_one_point(value, says):
-    points, words = outcome(rates.check_ddp_step, SENT, ALL_REDUCES, value)
+    points, words = outcome(step_numbers.check_ddp_step, SENT, ALL_REDUCES, value)
     assert (points, says in words) == (2, True)
 
 
@@ -354,7 +354,7 @@ def test_a_single_part_that_is_not_there_costs_one_point(measured):
         for nothing in (None, ...):
             answer = [SENT, ALL_REDUCES, measured]
             answer[place] = nothing
-            points, words = outcome(rates.check_ddp_step, *answer)
+            points, words = outcome(step_numbers.check_ddp_step, *answer)
             assert (points, words.count("WRONG"), "nothing here yet" in words) == (2, 1, True)
 
 
@@ -362,19 +362,19 @@ def test_a_single_part_that_is_not_there_costs_one_point(measured):
     ({"num_steps": 2}, f"{NOT_ONE}: that is 2 steps\n"), ({"num_steps": 10}, f"{NOT_ONE}: that is 10 steps\n"),
     ({"with_construction": True}, f"{NOT_ONE}. Is the broadcast at construction counted, too?\n")])
 def test_what_was_measured_too_much_is_named(settings, says):
-    points, words = outcome(rates.check_ddp_step, SENT, ALL_REDUCES, launch(one_step, 3, **settings).results)
+    points, words = outcome(step_numbers.check_ddp_step, SENT, ALL_REDUCES, launch(one_step, 3, **settings).results)
     assert points == 2
     assert says in words
 
 
 def test_counters_are_not_the_numbers_in_them():
-    points, words = outcome(rates.check_ddp_step, SENT, ALL_REDUCES, launch(one_step, 3).wire)
+    points, words = outcome(step_numbers.check_ddp_step, SENT, ALL_REDUCES, launch(one_step, 3).wire)
     assert (points, "these are the counters; the numbers are in each one's .sent" in words) == (2, True)
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in answers_odd.VALUES.items()])
 def test_an_odd_value_is_no_number(value):
-    points, words = outcome(rates.check_ddp_step, value, value, [value] * 3)
+    points, words = outcome(step_numbers.check_ddp_step, value, value, [value] * 3)
     assert points == 0
     assert words.count("WRONG") == 3
 
@@ -397,7 +397,7 @@ def weights(rank, world_size, program):
 
 
 @pytest.fixture(scope="module")
-def parting():
+def expected_divergence():
     """Step, rank and tensor, without a fingerprint: by comparing the weights of all ranks here."""
     results = launch(weights, 4, careless()).results
     for step, models in enumerate(zip(*results, strict=True)):
@@ -410,7 +410,7 @@ def parting():
 @pytest.fixture
 def as_given(monkeypatch):
     """The program is; it need not be run for every value."""
-    monkeypatch.setattr(rates, "_parting", lambda program: rates.PARTING)
+    monkeypatch.setattr(divergence, "_divergence", lambda program: divergence.EXPECTED)
 
 
 STEP_HINT = "call first_difference after each step, and count from 0"
@@ -422,38 +422,39 @@ WRONG_TENSOR = ["0.weight", "2.bias", "weight", "", b"2.weight", True, 2, ["2.we
                 "parameter 2.weight: rank 3 differs from ranks 0, 1, 2", TrueForEverything()]
 
 
-def test_a_right_parting_gets_all_points(parting):
-    assert parting == rates.PARTING
-    points, words = outcome(rates.check_parting, careless(), *parting)
+def test_a_right_parting_gets_all_points(expected_divergence):
+    assert expected_divergence == divergence.EXPECTED
+    points, words = outcome(divergence.check_divergence, careless(), *expected_divergence)
     assert (points, "Found before any loss curve would show it." in words) == (3, True)
 
 
 @pytest.mark.parametrize("kind", [np.array, lambda part: np.array([part])])
-def test_right_parts_may_be_of_numpy(parting, as_given, kind):
-    assert outcome(rates.check_parting, careless(), *map(kind, parting))[0] == 3
+def test_right_parts_may_be_of_numpy(expected_divergence, as_given, kind):
+    assert outcome(divergence.check_divergence, careless(), *map(kind, expected_divergence))[0] == 3
 
 
 @pytest.mark.parametrize("kind", [torch.tensor, np.int64, float])
 @pytest.mark.parametrize("before", ["", "parameter "])
-def test_a_right_step_and_rank_may_be_tensors_or_floats_and_the_name_as_the_message_has_it(parting, as_given, kind,
-                                                                                          before):
-    step, rank, tensor = parting
-    assert outcome(rates.check_parting, careless(), kind(step), kind(rank), f"{before}{tensor}")[0] == 3
+def test_a_right_step_and_rank_may_be_tensors_or_floats_and_the_name_as_the_message_has_it(
+        expected_divergence, as_given, kind, before):
+    step, rank, tensor = expected_divergence
+    assert outcome(divergence.check_divergence, careless(), kind(step), kind(rank), f"{before}{tensor}")[0] == 3
 
 
 @pytest.mark.parametrize(("place", "value", "says"), [
     *((0, step, STEP_HINT) for step in WRONG_STEP), *((1, rank, RANK_HINT) for rank in WRONG_RANK),
     *((2, tensor, NAME_HINT) for tensor in WRONG_TENSOR),
     *((place, value, "nothing here yet") for place in range(3) for value in (None, ...))], ids=kind)
-def test_a_wrong_part_is_explained_and_costs_one_point(parting, as_given, place, value, says):
-    points, words = outcome(rates.check_parting, careless(), *parting[:place], value, *parting[place + 1:])
+def test_a_wrong_part_is_explained_and_costs_one_point(expected_divergence, as_given, place, value, says):
+    points, words = outcome(divergence.check_divergence, careless(), *expected_divergence[:place], value,
+                            *expected_divergence[place + 1:])
     assert (points, says in words, words.count("WRONG")) == (2, True, 1)
 
 
 def test_nothing_at_all_gets_nothing(as_given):
     for nothing in (None, ...):
-        assert outcome(rates.check_parting, careless(), nothing, nothing, nothing) == (0, "nothing here yet")
-        assert outcome(rates.check_ddp_step, nothing, nothing, nothing) == (0, "nothing here yet")
+        assert outcome(divergence.check_divergence, careless(), nothing, nothing, nothing) == (0, "nothing here yet")
+        assert outcome(step_numbers.check_ddp_step, nothing, nothing, nothing) == (0, "nothing here yet")
 
 
 class RaisesWhenCompared:
@@ -468,7 +469,7 @@ class RaisesWhenCompared:
         **answers_odd.VALUES, "raises_when_compared": RaisesWhenCompared(), "an_array": np.array([5, 5]),
         "a_tensor": torch.tensor([5, 5]), "an_empty_tensor": torch.empty(0)}.items()])
 def test_an_odd_part_is_wrong_and_nothing_worse(as_given, value):
-    points, words = outcome(rates.check_parting, careless(), value, value, value)
+    points, words = outcome(divergence.check_divergence, careless(), value, value, value)
     assert points == 0
     assert words.count("WRONG") == 3
 
@@ -499,4 +500,4 @@ def changed(old, new):
 def test_a_program_that_is_not_the_given_one_is_named_and_gets_no_point(program):
     """Else a learner may write one that parts wherever he likes."""
     with pytest.raises(CheckFailed, match="careless is not what it was: leave it as it was given"):
-        rates.check_parting(program, *rates.PARTING)
+        divergence.check_divergence(program, *divergence.EXPECTED)

@@ -5,16 +5,7 @@ from unittest.mock import MagicMock
 import pytest
 from torch.distributed.pipelining import schedules as torchs
 
-from helpers.facts.schedules import (
-    BUILDERS,
-    dualpipe,
-    dualpipe_v,
-    gpipe,
-    interleaved,
-    one_f_one_b,
-    to_csv,
-    zb_v,
-)
+from helpers.facts.schedules import BUILDERS, dualpipe, dualpipe_v, gpipe, interleaved, one_f_one_b, to_csv, zb_v
 
 COMPUTE = ("F", "B", "I", "W", "OVERLAP_F_B")
 SIZES = {name: [(2, 8), (4, 8), (4, 12)] for name in BUILDERS} | {"DualPipeV": [(1, 2), (2, 5), (4, 8), (4, 11)]}

@@ -5,16 +5,7 @@ from hypothesis import strategies as st
 
 from helpers.facts.bubbles import bubble_of_ideal, bubble_of_total, bubble_rate, busy_s, idle_s
 from helpers.facts.errors import BadValue
-from helpers.facts.schedules import (
-    dualpipe,
-    dualpipe_v,
-    gpipe,
-    interleaved,
-    one_f_one_b,
-    zb_h1,
-    zb_h2,
-    zb_v,
-)
+from helpers.facts.schedules import dualpipe, dualpipe_v, gpipe, interleaved, one_f_one_b, zb_h1, zb_h2, zb_v
 from helpers.predict.pipeline import (
     bubble_1f1b,
     bubble_dualpipe,
