@@ -6,15 +6,13 @@ import operator
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised
 from helpers.checks.judge.real_ranks import on_ranks
-from helpers.checks.judge.verdict import Verdict, first_wrong, is_number, plain, score, shown, unseen
-from helpers.facts.data_sharding import count
+from helpers.checks.judge.verdict import Verdict, score, unseen
 from helpers.run.measure.meters import wire
 from helpers.run.models import regression
 
@@ -129,68 +127,3 @@ def _alike(one: list[float], other: list[float]) -> bool:
 def _too_many_bytes(found: BatchGradients) -> str | None:
     more = max(found.bytes_more)
     return None if more < MOST_BYTES_MORE else f"{more:,} bytes more than DDP's are sent: the counts are enough"
-
-
-CASES = [(4, 9, (0, 1, 2)), (2, 8, (3,)), (3, 10, (0, 9))]                  # ranks, samples, which are wrong
-MORE_CASES = [(5, 3, (1,)), (1, 4, (0,)), (4, 4, ()), (3, 7, tuple(range(7)))]
-
-
-def check_accuracy(function: object) -> float:
-    """2 points: every sample counts once, padded or not."""
-    return score([Verdict(1, what, _wrong_accuracy(function, CASES, padded))
-                  for what, padded in (("padded by a DistributedSampler", True), ("not padded", False))],
-                 "It does not depend on the number of ranks.")
-
-
-@unseen
-def check_accuracy_unseen(function: object) -> float:
-    """1 point: fewer samples than ranks, one rank, all right, all wrong."""
-    return score([Verdict(1, "other sizes", first_wrong(_wrong_accuracy(function, MORE_CASES, padded)
-                                                        for padded in (True, False)))], "It holds anywhere.")
-
-
-def _wrong_accuracy(function: object, cases: list[tuple], padded: bool) -> str | None:
-    for world_size, num_samples, wrong in cases:
-        run = on_ranks(_accuracy, function, (num_samples, wrong, padded), world_size, forbidden.MEANS)
-        if isinstance(run, Raised):
-            return run.words                            # one deadline is long enough
-        right = 1 - len(wrong) / num_samples
-        for rank, got in enumerate(run.results):
-            if not is_number(got):
-                return f"rank {rank} returned {got}; a number is asked for"
-            if not abs(got - right) < CLOSE:
-                return (f"{num_samples - len(wrong)} of {num_samples} samples are right, on "
-                        f"{count(world_size, 'rank')}: rank {rank} says {got:.4f}, expected {right:.4f}"
-                        + _known_accuracy(run.results, world_size, num_samples, wrong, padded))
-    return None
-
-
-def _known_accuracy(got: list[float], world_size: int, num_samples: int, wrong: tuple, padded: bool) -> str:
-    """Which known mistake gives what all ranks say."""
-    ranks = [[index not in wrong for index in _indices(one, world_size, num_samples, padded)]
-             for one in range(world_size)]
-    num_right, num_draws = sum(map(sum, ranks)), sum(map(len, ranks))
-    own = [sum(one) / max(1, len(one)) for one in ranks]
-    named = {": a repeated sample counts twice": [num_right / num_draws] * world_size,
-             ": a repeated sample counts twice, but not in the divisor": [num_right / num_samples] * world_size,
-             ": that is the mean of the ranks' accuracies": [sum(own) / world_size] * world_size,
-             ": that is each rank's own accuracy": own,
-             ": that is each rank's own share of all samples": [sum(one) / num_samples for one in ranks]}
-    return next((words for words, said in named.items()
-                 if all(is_number(one) and abs(one - value) < CLOSE for one, value in zip(got, said, strict=True))), "")
-
-
-def _indices(rank: int, world_size: int, num_samples: int, padded: bool) -> list[int]:
-    order = list(range(num_samples))
-    while padded and len(order) % world_size:
-        order += order[:world_size - len(order) % world_size]
-    return order[rank::world_size]
-
-
-def _accuracy(function, rank: int, world_size: int, case: tuple[int, tuple[int, ...], bool]) -> float | str:
-    num_samples, wrong, padded = case
-    mine = _indices(rank, world_size, num_samples, padded)
-    correct = torch.tensor([index not in wrong for index in mine], dtype=torch.bool)
-    value = plain(function(torch.tensor(mine, dtype=torch.int64), correct, num_samples))
-    dist.barrier()
-    return value if is_number(value) else shown(value)

@@ -8,6 +8,7 @@ import itertools
 import pickle
 import random
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy
 import torch
@@ -15,7 +16,7 @@ from torch.utils.data import DistributedSampler
 
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.real_ranks import on_ranks
+from helpers.checks.judge.real_ranks import runs_in_order
 from helpers.checks.judge.verdict import Verdict, first_wrong, plain, score, shown, unseen
 from helpers.facts.data_sharding import count
 from helpers.facts.errors import BadValue
@@ -25,12 +26,25 @@ ENOUGH = 400                    # samples, of which no shuffle leaves many in th
 MOST_IN_A_ROW = 0.3             # share of neighbours with one and the same difference
 MOST_RISING = 0.7               # share of neighbours of which the second is larger
 
+
+@dataclass(frozen=True)
+class SamplerCase:
+    """What the sampler is asked for, on every rank."""
+
+    num_samples: int
+    world_size: int
+    seed: int = 0
+
+
+SEEN = SamplerCase(24, 4), SamplerCase(1003, 4), SamplerCase(10, 3)
+OTHERS = (SamplerCase(1, 7, 3), SamplerCase(3, 7, 3), SamplerCase(64, 5, 3), SamplerCase(501, 7, 3),
+          SamplerCase(450, 1, 3))
 Parts = dict[str, list[list[int]]]      # by what was asked: of each rank
 
 
 def check_sampler(function: object) -> float:
     """3 points: every sample once, equal parts, an order of its own in each epoch."""
-    cover, even, order = _looked_at(function, ((24, 4), (1003, 4), (10, 3)), 0)
+    cover, even, order = _looked_at(function, SEEN)
     later = cover and "judged once every sample is there"
     return score([Verdict(1, "every sample, and none twice but to pad", cover),
                   Verdict(1, "as many on every rank", later or even),
@@ -41,29 +55,27 @@ def check_sampler(function: object) -> float:
 @unseen
 def check_sampler_unseen(function: object) -> float:
     """1 point: fewer samples than ranks, one rank, another seed."""
-    looked_at = _looked_at(function, ((1, 4), (3, 8), (64, 5), (501, 7), (450, 1)), 3)
-    return score([Verdict(1, "other sizes and seeds", first_wrong(looked_at))], "It holds anywhere.")
+    return score([Verdict(1, "other sizes and seeds", first_wrong(_looked_at(function, OTHERS)))], "It holds anywhere.")
 
 
-def _looked_at(function: object, sizes: tuple[tuple[int, int], ...], seed: int) -> list[str | None]:
+def _looked_at(function: object, cases: tuple[SamplerCase, ...]) -> list[str | None]:
     """What is wrong with coverage, with the numbers, and with the order, of the first size that is wrong."""
     wrongs: list[str | None] = [None, None, None]
-    for num_samples, world_size in sizes:
-        run = on_ranks(_asked, function, (num_samples, seed), world_size, forbidden.SAMPLERS)
+    for case, run in runs_in_order(_asked, function, cases, forbidden.SAMPLERS):
         said = [run] if isinstance(run, Raised) else [one for one in run.results if isinstance(one, Raised)]
         if said:
             return [said[0].words] * 3
         parts = {name: [rank[name] for rank in run.results] for name in ASKED}
-        where = f"{count(num_samples, 'sample')} on {count(world_size, 'rank')}"
+        where = f"{count(case.num_samples, 'sample')} on {count(case.world_size, 'rank')}"
         wrongs = [before or (wrong and f"{where}: {wrong}") for before, wrong in zip(
-            wrongs, (_not_covering(parts, num_samples), _uneven(parts), _odd_order(parts)), strict=True)]
+            wrongs, (_not_covering(parts, case.num_samples), _uneven(parts), _odd_order(parts)), strict=True)]
         if wrongs[0]:                           # which comes before all else that may be wrong
             break
     return wrongs
 
 
-def _asked(function, rank: int, world_size: int, case: tuple[int, int]) -> dict[str, list[int]] | Raised:
-    num_samples, seed = case
+def _asked(function, rank: int, world_size: int, case: SamplerCase) -> dict[str, list[int]] | Raised:
+    num_samples, seed = case.num_samples, case.seed
     for own in ("__init__", "__iter__"):
         setattr(DistributedSampler, own, _refused)
     answers = {}

@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
+from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.real_ranks import on_ranks
+from helpers.checks.judge.real_ranks import on_ranks, runs_in_order
 from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
 from helpers.run.measure.meters import wire
 
@@ -29,9 +30,20 @@ class StepSeen:
     misuse: str | None          # too many samples or graphs at once
 
 
+@dataclass(frozen=True)
+class Microbatches:
+    """Samples in each microbatch of a rank's step, and the ranks."""
+
+    sizes: tuple[int, ...]
+    world_size: int
+
+
+OTHERS = Microbatches((5, 3, 1), 2), Microbatches((6,), 2), Microbatches((2, 7), 3)
+
+
 def check_accumulation(function: object) -> float:
     """3 points: a step equal to the big batch's, twice in a row, for one reduction's bytes."""
-    run = on_ranks(_accumulated, function, (4, 4, 4, 2), 2)
+    run = on_ranks(_accumulated, function, Microbatches((4, 4, 4, 2), 2), 2, forbidden.DDP)
     if isinstance(run, Raised):
         return score([Verdict(3, "a step of four microbatches", run.words)], "")
     first, second = (_wrong([steps[number] for steps in run.results]) for number in (0, 1))
@@ -50,11 +62,10 @@ def check_accumulation(function: object) -> float:
 def check_accumulation_unseen(function: object) -> float:
     """1 point: microbatches of unlike sizes, a single one, three ranks."""
     wrong = None
-    for sizes, world_size in (((5, 3, 1), 2), ((6,), 2), ((2, 7), 3)):
-        run = on_ranks(_accumulated, function, sizes, world_size)
+    for case, run in runs_in_order(_accumulated, function, OTHERS, forbidden.DDP):
         words = run.words if isinstance(run, Raised) else first_wrong(map(_wrong, zip(*run.results, strict=True)))
         if words:
-            wrong = f"microbatches of {' and '.join(map(str, sizes))} samples: {words}"
+            wrong = f"microbatches of {' and '.join(map(str, case.sizes))} samples: {words}"
             break                                       # one deadline is long enough
     return score([Verdict(1, "microbatches of unlike sizes, one, three ranks", wrong)],
                  "Samples count, not microbatches.")
@@ -73,8 +84,9 @@ def _wrong(steps: list[StepSeen]) -> str | None:
     return first_wrong(step.wrong for step in steps)
 
 
-def _accumulated(function, rank: int, world_size: int, sizes: tuple[int, ...]) -> list[StepSeen]:
+def _accumulated(function, rank: int, world_size: int, case: Microbatches) -> list[StepSeen]:
     torch.manual_seed(0)
+    sizes = case.sizes
     model, everything = _model(), torch.randn(2, world_size, sum(sizes), WIDTH + 1)
     expected = _one_process(model, everything)          # before the learner's function can change anything
     ddp = DistributedDataParallel(model)

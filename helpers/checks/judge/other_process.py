@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.checks.judge.captured import without_annotations
-from helpers.checks.judge.forbidden import FORMULAS, forbid, forbidden_import
+from helpers.checks.judge.forbidden import FORMULAS, forbidden_import, forbidding
 from helpers.checks.judge.verdict import MOST_SHOWN, NOT_WRITTEN, CheckFailed, plain, shown
 from helpers.facts.errors import CourseError
 from helpers.run.launch import RankFailed, RankHung, launch, pickling
@@ -66,13 +66,13 @@ def pickled(function: object) -> bytes:
 
 def _on_one_rank(rank: int, world_size: int, job: Callable, sent: bytes, cases: list[dict],
                  forbidden: tuple[str, ...]) -> list[Any]:
-    forbid(forbidden)
-    try:
-        function = pickle.loads(sent)
-    except ModuleNotFoundError as error:
-        raised = Raised(words_for(error))
-        return [raised] * len(cases)
-    return [job(function, copy.deepcopy(case)) for case in cases]
+    with forbidding(forbidden):
+        try:
+            function = pickle.loads(sent)
+        except ModuleNotFoundError as error:
+            raised = Raised(words_for(error))
+            return [raised] * len(cases)
+        return [job(function, copy.deepcopy(case)) for case in cases]
 
 
 def _try(asked: str, function: Callable, case: dict) -> object:

@@ -5,11 +5,10 @@ import contextlib
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from helpers.checks.judge.forbidden import forbid
+from helpers.checks.judge.forbidden import forbidding
 from helpers.checks.judge.other_process import Raised, about_stub_or_import, pickled
 from helpers.facts.measured import Wire
 from helpers.facts.trace import Trace
@@ -29,13 +28,36 @@ def on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, ca
 
 def on_ranks_together(job: Callable[[Callable, int, int, Any], Any], function: object, cases: list,
                       world_size: int, forbidden: tuple[str, ...]) -> list[Run | Raised]:
-    """A run of each case up to the first that fails, all of them in one launch; each case gets the function anew."""
+    """A run of each case up to the first that fails, all of them in one launch; each case gets the function anew.
+
+    If ranks are in different cases when one fails, they have disturbed each other: that case is then run by itself.
+    """
     sent = pickled(function)
     try:
         run = launch(_on_each_rank, world_size, job, sent, cases, forbidden, timeout_s=DEADLINE_S)
         return _by_case(run.results)
     except (RankFailed, RankHung) as error:
-        return [*_by_case([record.yielded for record in error.records]), Raised(_words(error, forbidden))]
+        yielded = [record.yielded for record in error.records]
+        runs = _by_case(yielded)
+        if len(cases) > 1 and len(set(map(len, yielded))) > 1:
+            return [*runs, on_ranks(job, function, cases[len(runs)], world_size, forbidden)]
+        return [*runs, Raised(_words(error, forbidden))]
+
+
+def runs_in_order(job: Callable[[Callable, int, int, Any], Any], function: object, cases: Sequence,
+                  forbidden: tuple[str, ...]) -> Iterator[tuple[Any, Run | Raised]]:
+    """Each case with its run, up to the first that fails.
+
+    Each case has a `world_size`; those that have the same one share a launch, when the first of them is asked for.
+    """
+    done: dict[Any, Run | Raised] = {}
+    for case in cases:
+        if case not in done:
+            alike = [other for other in cases if other.world_size == case.world_size]
+            done |= zip(alike, on_ranks_together(job, function, alike, case.world_size, forbidden), strict=False)
+        yield case, done[case]
+        if isinstance(done[case], Raised):
+            return
 
 
 def judged_on_ranks(job: Callable[[Callable, int, int, Any], Any], function: object, cases: tuple,
@@ -43,17 +65,15 @@ def judged_on_ranks(job: Callable[[Callable, int, int, Any], Any], function: obj
                     ) -> tuple[dict[Any, Run], str | None]:
     """Runs of the cases up to the first that fails or is wrong, so that one deadline is long enough; what is wrong.
 
-    Each case has a `world_size`; neighbours that have the same one share a launch.
+    Each case has a `world_size`.
     """
     runs = {}
-    for world_size, alike in groupby(cases, key=lambda case: case.world_size):
-        together = list(alike)
-        for case, run in zip(together, on_ranks_together(job, function, together, world_size, forbidden), strict=False):
-            if isinstance(run, Raised):
-                return runs, run.words
-            runs[case] = run
-            if words := wrong(run, case):
-                return runs, words
+    for case, run in runs_in_order(job, function, cases, forbidden):
+        if isinstance(run, Raised):
+            return runs, run.words
+        runs[case] = run
+        if words := wrong(run, case):
+            return runs, words
     return runs, None
 
 
@@ -76,13 +96,19 @@ def _words(error: RankFailed | RankHung, forbidden: tuple[str, ...]) -> str:
 def _on_each_rank(rank: int, world_size: int, job: Callable, sent: bytes, cases: list, forbidden: tuple[str, ...],
                   ) -> Iterator[tuple[Any, Wire, Trace]]:
     """Yields for each case the job's result, bytes on the wire, and calls of torch.distributed."""
-    forbid(forbidden)
+    for case in cases:
+        before = len(recorder.spans())
+        recorder.count_anew()
+        with forbidding(forbidden), _silence(), meters.wire() as wire:
+            result = job(pickle.loads(sent), rank, world_size, case)
+        yield result, wire, recorder.spans()[before:]
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """What a learner's function prints is not the check's."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        for case in cases:
-            before = len(recorder.spans())
-            with meters.wire() as wire:
-                result = job(pickle.loads(sent), rank, world_size, case)
-            yield result, wire, recorder.spans()[before:]
+        yield
 
 
 def _by_case(yielded: list[Sequence[tuple[Any, Wire, Trace]]]) -> list[Run]:

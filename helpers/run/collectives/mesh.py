@@ -25,6 +25,7 @@ import torch.distributed as dist
 
 from helpers.facts.errors import BadValue
 from helpers.run.launch import Run, launch
+from helpers.run.process_group import checked_group
 
 Tensor = torch.Tensor | numpy.ndarray
 
@@ -107,22 +108,23 @@ class Mesh:
 
 
 class GlooMesh(Mesh):
-    """Point-to-point calls of torch.distributed, in the default group."""
+    """Point-to-point calls of torch.distributed inside `process_group`, whose ranks count from 0; None: all ranks."""
 
-    def __init__(self):
-        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+    def __init__(self, process_group: dist.ProcessGroup | None = None):
+        self.process_group = checked_group(process_group)
+        self.rank, self.world_size = dist.get_rank(process_group), dist.get_world_size(process_group)
 
     def isend(self, tensor: Tensor, to: int) -> Work:
-        return dist.isend(_torch(tensor), self.other(to))
+        return dist.isend(_torch(tensor), group=self.process_group, group_dst=self.other(to))
 
     def irecv(self, tensor: Tensor, source: int) -> Work:
-        return dist.irecv(_torch(tensor), self.other(source))
+        return dist.irecv(_torch(tensor), group=self.process_group, group_src=self.other(source))
 
     def send(self, tensor: Tensor, to: int) -> None:
-        dist.send(_torch(tensor), self.other(to))
+        dist.send(_torch(tensor), group=self.process_group, group_dst=self.other(to))
 
     def recv(self, tensor: Tensor, source: int) -> None:
-        dist.recv(_torch(tensor), self.other(source))
+        dist.recv(_torch(tensor), group=self.process_group, group_src=self.other(source))
 
 
 def _torch(tensor: Tensor) -> torch.Tensor:

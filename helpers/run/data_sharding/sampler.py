@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset
 
 from helpers.facts.data_sharding import Sampling
@@ -21,8 +22,8 @@ from helpers.run.measure.gather_objects import gather_objects
 
 def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Callable[[int], object] | None = None,
                    items_in: Callable[[int], int] | None = None, identify: Callable[[object], list[int]] | None = None,
-                   num_samples: int | None = None) -> Sampling:
-    """What all ranks will draw; every rank must call it, and each gets the same report.
+                   num_samples: int | None = None, process_group: dist.ProcessGroup | None = None) -> Sampling:
+    """What all ranks will draw; every rank of the group must call it, and each gets the same report.
 
     num_epochs     two show whether the order changes
     before_epoch   what the training loop calls with the number of each epoch, such as `sampler.set_epoch`
@@ -30,18 +31,19 @@ def check_sampling(loader: DataLoader, *, num_epochs: int = 2, before_epoch: Cal
     identify       the numbers of the samples in a batch that the loader gives; for an IterableDataset, or a data set
                    that was cut for this rank other than by a Subset: then all data is loaded
     num_samples    how many there are, if the data set does not know
+    process_group  the ranks that share the data, counted from 0 in the report; None: all ranks
     """
     if num_epochs < 1:
         raise BadValue(f"num_epochs is 1 or more, not {num_epochs}")
     if identify is None and isinstance(loader.dataset, IterableDataset):
         raise BadValue("an IterableDataset has no indices: pass identify=, a function from a batch to sample numbers")
-    cuts, whole = _cuts(loader.dataset) if identify is None else ([], None)
+    cuts, whole = _cuts(loader.dataset, process_group) if identify is None else ([], None)
     with preserved_random_state(loader):
         mine = [[_uncut(step, cuts) for step in steps]
                 for steps in _epochs(loader, num_epochs, before_epoch, identify)]
     items = [sum(map(items_in, step)) for step in mine[0]] if items_in else None
     draws, all_items, sizes, may_drop = zip(
-        *gather_objects((mine, items, num_samples or whole, _may_drop(loader, mine[0]))), strict=True)
+        *gather_objects((mine, items, num_samples or whole, _may_drop(loader, mine[0])), process_group), strict=True)
     if len({one is None for one in all_items}) > 1:
         raise BadValue("items_in is for all ranks or for none")
     size = len({i for rank in draws for step in rank[0] for i in step}) if sizes[0] is None else max(sizes)
@@ -88,7 +90,7 @@ def _indices(step: object) -> list[int]:
     return indices.reshape(-1).tolist()
 
 
-def _cuts(dataset: Dataset) -> tuple[list[list[int]], int]:
+def _cuts(dataset: Dataset, process_group: dist.ProcessGroup | None) -> tuple[list[list[int]], int]:
     """The indices of a Subset, of the Subset that it is cut from, and so on; and how many samples there are in all.
 
     What all ranks have cut alike is not this rank's part but the data set: a split for training, for instance.
@@ -98,7 +100,7 @@ def _cuts(dataset: Dataset) -> tuple[list[list[int]], int]:
         cuts.append([int(index) for index in dataset.indices])
         dataset = dataset.dataset
     size, mine = _length(dataset), list(cuts)
-    everyone = gather_objects(cuts)
+    everyone = gather_objects(cuts, process_group)
     while mine and all(theirs[-1:] == mine[-1:] for theirs in everyone):
         size = len(mine.pop())
         everyone = [theirs[:-1] for theirs in everyone]

@@ -25,15 +25,19 @@ from helpers.facts.buckets import BUCKET_BYTES, FIRST_BUCKET_BYTES, buckets
 from helpers.facts.errors import BadValue
 from helpers.run.ddp.broadcast import broadcast_state
 from helpers.run.ddp.unused_parameters import parameters_behind
+from helpers.run.process_group import checked_group
 
 
 class NaiveDDP(nn.Module):
-    """Call `sync_grads` after backward: one all_reduce for each parameter."""
+    """Call `sync_grads` after backward: one all_reduce for each parameter.
 
-    def __init__(self, module: nn.Module):
+    process_group   the ranks whose gradients are averaged, and the first of which gives all its model; None: all ranks
+    """
+
+    def __init__(self, module: nn.Module, process_group: dist.ProcessGroup | None = None):
         super().__init__()
-        self.module = module
-        broadcast_state(module)
+        self.module, self.process_group = module, checked_group(process_group)
+        broadcast_state(module, process_group)
 
     def forward(self, *args, **kwargs):
         return self.module(*args, **kwargs)
@@ -41,8 +45,8 @@ class NaiveDDP(nn.Module):
     def sync_grads(self) -> None:
         for parameter in self.module.parameters():
             if parameter.grad is not None:
-                dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
-                parameter.grad.div_(dist.get_world_size())
+                dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM, group=self.process_group)
+                parameter.grad.div_(dist.get_world_size(self.process_group))
 
 
 class _Bucket:
@@ -65,21 +69,24 @@ class DDP(nn.Module):
     find_unused_parameters   look, in each forward, for parameters that no part of the output depends on; then the loss
                              must use all of the output (torch's own takes what it does not use for unused, too)
     broadcast_buffers        before a forward, give all ranks the buffers of rank 0
+    process_group            the ranks whose gradients are averaged, with their own rank 0; None: all ranks
 
     Raises RuntimeError in the forward after a backward that left a parameter without gradient.
     """
 
     def __init__(self, module: nn.Module, *, bucket_bytes: float = BUCKET_BYTES,
                  first_bucket_bytes: float = FIRST_BUCKET_BYTES, gradient_as_bucket_view: bool = False,
-                 find_unused_parameters: bool = False, broadcast_buffers: bool = True):
+                 find_unused_parameters: bool = False, broadcast_buffers: bool = True,
+                 process_group: dist.ProcessGroup | None = None):
         super().__init__()
-        self.module, self.world_size = module, dist.get_world_size()
+        self.module, self.process_group = module, checked_group(process_group)
+        self.world_size = dist.get_world_size(process_group)
         self.gradient_as_bucket_view, self.broadcast_buffers = gradient_as_bucket_view, broadcast_buffers
         self.find_unused_parameters = find_unused_parameters
         self._names = {p: name for name, p in module.named_parameters() if p.requires_grad}
         if not self._names:
             raise BadValue("no parameter of this model requires a gradient, so there is nothing to average")
-        broadcast_state(module)
+        broadcast_state(module, process_group)
         self._buckets = [_Bucket(chosen) for chosen in _in_buckets(list(self._names), bucket_bytes, first_bucket_bytes)]
         self._bucket_of = {p: bucket for bucket in self._buckets for p in bucket.views}
         self._sync, self._sync_buffers = True, True
@@ -104,7 +111,7 @@ class DDP(nn.Module):
             raise RuntimeError(self._unfinished_words())
         if self._sync_buffers and self.broadcast_buffers:
             for buffer in self.module.buffers():
-                dist.broadcast(buffer, src=0)
+                dist.broadcast(buffer, group=self.process_group, group_src=0)
         output = self.module(*args, **kwargs)
         self._armed, self._sync_buffers = self._armed or syncs, syncs
         if syncs and self.find_unused_parameters:
@@ -125,7 +132,7 @@ class DDP(nn.Module):
         for bucket in self._buckets:            # in one order on all ranks, whichever is full first
             if bucket.waiting_for:
                 return
-            bucket.work = bucket.work or dist.all_reduce(bucket.flat, async_op=True)
+            bucket.work = bucket.work or dist.all_reduce(bucket.flat, group=self.process_group, async_op=True)
         Variable._execution_engine.queue_callback(self._finish)         # when this backward is over
 
     def _fill(self, parameter: nn.Parameter) -> None:
@@ -163,7 +170,7 @@ class DDP(nn.Module):
     def _used_anywhere(self) -> set[nn.Parameter]:
         """Others keep the gradient that they have, or None."""
         used = torch.tensor([parameter in self._used for parameter in self._names], dtype=torch.int32)
-        dist.all_reduce(used)
+        dist.all_reduce(used, group=self.process_group)
         return {parameter for parameter, ranks in zip(self._names, used.tolist(), strict=True) if ranks}
 
     def _unfinished(self) -> bool:

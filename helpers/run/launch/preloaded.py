@@ -3,8 +3,7 @@
 Only the fork server imports this module, after those that `preload` has named.  Each rank is a copy of it: a rank
 starts in milliseconds and shares these modules' memory with its siblings.
 `torch._dynamo` and `symbolic_shapes` spare the first `DDP()` and the first
-`backward(grad)` of every rank several seconds; `torch.distributed.optim`
-compiles optimizers when it is imported, for two tenths of one.
+`backward(grad)` of every rank several seconds.
 """
 import atexit
 import gc
@@ -15,7 +14,6 @@ import time
 import torch
 import torch._dynamo
 import torch.distributed.fsdp
-import torch.distributed.optim
 import torch.fx.experimental.symbolic_shapes
 
 import helpers.run.launch.rank  # noqa: F401

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from helpers.run.measure.gather_objects import gather_objects
@@ -51,17 +52,24 @@ def fingerprint(module: nn.Module, optimizer: torch.optim.Optimizer | None = Non
     return prints
 
 
-def first_difference(module: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Difference | None:
-    """Compare all ranks; every rank must call it, and each gets the same answer.  None: they are equal to the bit."""
-    everyone = gather_objects(fingerprint(module, optimizer))
+def first_difference(module: nn.Module, optimizer: torch.optim.Optimizer | None = None,
+                     process_group: dist.ProcessGroup | None = None) -> Difference | None:
+    """Compare ranks; each of them must call it, and gets the same answer.  None: they are equal to the bit.
+
+    process_group   which ranks; the answer has their ranks within the group, counted from 0; None: all ranks
+    """
+    everyone = gather_objects(fingerprint(module, optimizer), process_group)
     names = dict.fromkeys(name for prints in everyone for name in prints)       # in order, each once
     return next((_difference(name, [prints.get(name, "none;") for prints in everyone]) for name in names
                  if len({prints.get(name) for prints in everyone}) > 1), None)
 
 
-def same_randomness() -> tuple[int, ...]:
-    """The most ranks whose torch generators are in one state, and so draw the same dropout masks; () if none are."""
-    largest = _alike(gather_objects(_print(torch.get_rng_state())))[-1]
+def same_randomness(process_group: dist.ProcessGroup | None = None) -> tuple[int, ...]:
+    """The most ranks whose torch generators are in one state, and so draw the same dropout masks; () if none are.
+
+    process_group   which ranks to compare; the answer has their ranks within the group; None: all ranks
+    """
+    largest = _alike(gather_objects(_print(torch.get_rng_state()), process_group))[-1]
     return largest if len(largest) > 1 else ()
 
 

@@ -32,13 +32,13 @@ COLLECTIVES = (
 )
 
 _spans: Trace = []
+_counts = {True: 0, False: 0}                   # of point-to-point calls, and of collectives
 _handed_over = {"sent": 0, "received": 0}       # bytes given to calls, for systems whose kernel does not count
 
 
 def install(rank: int, path: Path) -> None:
     """Record this process's calls from now on; `path` is the file that says where it is."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
-    counts = {True: 0, False: 0}                # of point-to-point calls, and of collectives
     inside = threading.local()
 
     def record(name: str, point_to_point: bool):
@@ -48,9 +48,9 @@ def install(rank: int, path: Path) -> None:
         def recorded(*args, **kwargs):
             if getattr(inside, "call", False):      # all_gather_object calls all_gather: one call of the learner
                 return original(*args, **kwargs)
-            counts[point_to_point] += 1
-            inside.call, start, label = True, time.perf_counter(), f"{name} {counts[point_to_point]}"
-            place = Place(name, WAITING, counts[point_to_point], counts[False], point_to_point,
+            _counts[point_to_point] += 1
+            inside.call, start, label = True, time.perf_counter(), f"{name} {_counts[point_to_point]}"
+            place = Place(name, WAITING, _counts[point_to_point], _counts[False], point_to_point,
                           _is_of_a_group(args, kwargs))
             write_place(file, place)
             try:
@@ -66,6 +66,11 @@ def install(rank: int, path: Path) -> None:
 
     for name in (*POINT_TO_POINT, *COLLECTIVES):
         record(name, name in POINT_TO_POINT)
+
+
+def count_anew() -> None:
+    """Number calls from 1 again: what comes next is a piece of work of its own."""
+    _counts.update({True: 0, False: 0})
 
 
 def spans() -> Trace:

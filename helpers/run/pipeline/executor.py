@@ -30,6 +30,7 @@ from helpers.run.measure.gather_objects import gather_objects
 from helpers.run.pipeline.messages import StageMessages
 from helpers.run.pipeline.player import PlayedPart, Player
 from helpers.run.pipeline.tied_copies import Tied, check_equal, copy_checksums, find_families, set_aside, sum_copies
+from helpers.run.process_group import checked_group
 
 __all__ = ["PlayedPart", "run_schedule"]
 
@@ -37,8 +38,8 @@ __all__ = ["PlayedPart", "run_schedule"]
 def run_schedule(schedule: Schedule, stages: dict[int, nn.Module], inputs: Tensor, targets: Tensor,
                  loss_fn: Callable[[Tensor, Tensor], Tensor], *, boundary: tuple[int, ...],
                  dtype: torch.dtype | None = None, scale: bool = True, tied: Sequence[Tied] = (),
-                 pad_s: Durations | None = None) -> PlayedPart:
-    """One forward and backward of the whole batch; every rank must call it.
+                 pad_s: Durations | None = None, process_group: dist.ProcessGroup | None = None) -> PlayedPart:
+    """One forward and backward of the whole batch; every rank of the group must call it.
 
     stages      {stage: module}, those that this rank holds
     inputs      [B, ...] of which the ranks with the first stage take microbatches; they get no gradient
@@ -48,39 +49,43 @@ def run_schedule(schedule: Schedule, stages: dict[int, nn.Module], inputs: Tenso
     scale       divide each microbatch's loss by their number
     tied        [[(stage, name of parameter), ...], ...]: copies that are one parameter; they must start equal
     pad_s       how long each kind of step takes at least: sleeps for the rest, as if a device computed meanwhile
+    process_group   the ranks of this pipeline: the schedule's rank 0 is the first of them; None: all ranks
 
     Returns what this rank's part came to.  Raises `BadValue` if its arguments cannot be meant, or others' differ.
     """
-    rank, m = dist.get_rank(), schedule.num_microbatches
-    _check(schedule, rank, stages, inputs, targets)
+    rank, m = dist.get_rank(checked_group(process_group)), schedule.num_microbatches
+    _check(schedule, rank, dist.get_world_size(process_group), stages)
+    _check_batch(m, rank, inputs, targets)
     dtype, boundary = dtype or torch.get_default_dtype(), tuple(boundary)
     steps = schedule.steps[rank]
     least_s = [duration_of(pad_s, schedule.num_stages)(step) for step in steps] if pad_s else [0.0] * len(steps)
     families = find_families(schedule, rank, stages, tied)
     mine = _call(schedule, inputs, boundary, dtype, scale, tied), copy_checksums(families)
-    calls, copies = zip(*gather_objects(mine), strict=True)     # nobody starts before all are here
+    calls, copies = zip(*gather_objects(mine, process_group), strict=True)     # nobody starts before all are here
     _check_alike(calls)
     check_equal(families, copies)
     earlier = set_aside(families)
-    post = StageMessages(schedule, rank, boundary, dtype)
+    post = StageMessages(schedule, rank, boundary, dtype, process_group)
     microbatches = inputs.detach().chunk(m), targets.detach().chunk(m)
     player = Player(schedule, stages, microbatches, loss_fn, 1 / m if scale else 1.0, post)
     for (step, following), seconds in zip(pairwise((*steps, None)), least_s, strict=True):
         player.play(step, following, seconds)
     post.finish()
-    sum_copies(families, rank, earlier, first_tag=post.num_tags)
+    sum_copies(families, rank, earlier, post.num_tags, process_group)
     return player.played
 
 
-def _check(schedule: Schedule, rank: int, stages: dict[int, nn.Module], inputs: Tensor, targets: Tensor) -> None:
+def _check(schedule: Schedule, rank: int, world_size: int, stages: dict[int, nn.Module]) -> None:
     validate(schedule)
-    m = schedule.num_microbatches
-    if schedule.num_ranks != dist.get_world_size():
-        raise BadValue(f"{schedule.name} is for {schedule.num_ranks} ranks, and there are {dist.get_world_size()}")
+    if schedule.num_ranks != world_size:
+        raise BadValue(f"{schedule.name} is for {schedule.num_ranks} ranks, and there are {world_size}")
     given = sorted(stages) if isinstance(stages, dict) else f"a {type(stages).__name__}"
     if given != list(schedule.stages_of[rank]):
         raise BadValue(f"rank {rank} of {schedule.name} holds stages {list(schedule.stages_of[rank])}: give a dict "
                        f"with a module for each; given are {given}")
+
+
+def _check_batch(m: int, rank: int, inputs: Tensor, targets: Tensor) -> None:
     if not (isinstance(inputs, Tensor) and isinstance(targets, Tensor)):
         raise BadValue(f"give rank {rank} the inputs and targets of the whole batch, as all others; not a "
                        f"{type(inputs).__name__} and a {type(targets).__name__}")

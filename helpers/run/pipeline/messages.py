@@ -2,7 +2,7 @@
 
 Nobody waits for a send, and a receive is posted one step ahead, so no order that `validate` accepts can deadlock.
 A message's tag says what it is, so none can be taken for another, as long as a program's own messages of tags below
-`num_tags` are over before.
+`num_tags` in the same process group are over before.
 
 gloo cannot tell whether a send has arrived without waiting for it.  The schedule can: a rank whose result of some step
 is here has had what it took for that step and for all before it.
@@ -14,14 +14,16 @@ import torch.distributed as dist
 from torch import Tensor
 
 from helpers.facts.schedules import Action, Schedule, dependencies
+from helpers.run.process_group import checked_group
 
 
 class StageMessages:
-    """One rank's messages while a schedule is played once."""
+    """One rank's messages while a schedule is played once; its ranks are those within `process_group`; None: all."""
 
-    def __init__(self, schedule: Schedule, rank: int, boundary: tuple[int, ...], dtype: torch.dtype):
+    def __init__(self, schedule: Schedule, rank: int, boundary: tuple[int, ...], dtype: torch.dtype,
+                 process_group: dist.ProcessGroup | None = None):
         self.rank, self.rank_of, self.boundary, self.dtype = rank, schedule.rank_of, boundary, dtype
-        self.num_microbatches = schedule.num_microbatches
+        self.num_microbatches, self.process_group = schedule.num_microbatches, checked_group(process_group)
         self.num_tags = 2 * schedule.num_stages * schedule.num_microbatches
         self.number = {action: number for steps in schedule.steps for number, step in enumerate(steps)
                        for action in step.parts}
@@ -37,7 +39,8 @@ class StageMessages:
         source = self.source.get(action)
         if source and self.rank_of[source] != self.rank and source not in self.coming:
             buffer = torch.empty(self.boundary, dtype=self.dtype)
-            self.coming[source] = dist.irecv(buffer, self.rank_of[source], tag=self.tag(source)), buffer
+            self.coming[source] = dist.irecv(buffer, group=self.process_group, group_src=self.rank_of[source],
+                                             tag=self.tag(source)), buffer
 
     def take(self, action: Action) -> Tensor | None:
         """What the neighbouring stage made for this action: waits for it."""
@@ -62,7 +65,8 @@ class StageMessages:
             self.here[action] = tensor
         elif taker:
             tensor = tensor.contiguous()
-            self.sending[action] = dist.isend(tensor, self.rank_of[taker], tag=self.tag(action)), tensor
+            self.sending[action] = dist.isend(tensor, group=self.process_group, group_dst=self.rank_of[taker],
+                                              tag=self.tag(action)), tensor
 
     def finish(self) -> None:
         """Wait until all that was sent has arrived."""

@@ -95,26 +95,31 @@ def set_aside(families: list[Family]) -> dict[nn.Parameter, Tensor | None]:
 
 
 @torch.no_grad()
-def sum_copies(families: list[Family], rank: int, earlier: dict[nn.Parameter, Tensor | None], first_tag: int) -> None:
-    """Give every copy the sum of all copies' gradients, added up in the order of ranks: all get the same bits."""
+def sum_copies(families: list[Family], rank: int, earlier: dict[nn.Parameter, Tensor | None], first_tag: int,
+               process_group: dist.ProcessGroup | None = None) -> None:
+    """Give every copy the sum of all copies' gradients, added up in the order of ranks: all get the same bits.
+
+    Ranks are those within `process_group`; None: all ranks.
+    """
     for family in families:
         if not (mine := family.trained):
             continue
         own = sum(p.grad if p.grad is not None else torch.zeros_like(p) for p in mine).contiguous()
         ranks = sorted({holder for holder, _, _ in family.places})
-        total = torch.stack(list(_exchanged(own, rank, ranks, first_tag))).sum(0)
+        total = torch.stack(list(_exchanged(own, rank, ranks, first_tag, process_group))).sum(0)
         for parameter in mine:
             before = earlier[parameter]
             parameter.grad = total.clone() if before is None else before + total
 
 
-def _exchanged(own: Tensor, rank: int, ranks: list[int], tag: int) -> Iterator[Tensor]:
+def _exchanged(own: Tensor, rank: int, ranks: list[int], tag: int, process_group: dist.ProcessGroup | None,
+               ) -> Iterator[Tensor]:
     """What each rank has, in the order of `ranks`."""
-    works = [dist.isend(own, other, tag=tag) for other in ranks if other != rank]
+    works = [dist.isend(own, group=process_group, group_dst=other, tag=tag) for other in ranks if other != rank]
     for other in ranks:
         part = own if other == rank else torch.empty_like(own)
         if other != rank:
-            dist.recv(part, other, tag=tag)
+            dist.recv(part, group=process_group, group_src=other, tag=tag)
         yield part
     for work in works:
         work.wait()

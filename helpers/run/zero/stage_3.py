@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.graph import register_multi_grad_hook
 
@@ -31,18 +32,19 @@ class Zero3(Zero2):
 
     units                   modules inside `module`, in the order of forward
     reshard_after_forward   False: gathered parameters stay until backward is done with them, which saves an all_gather
+    process_group           the ranks over which it is sharded, as in stages 1 and 2
     """
 
     def __init__(self, module: nn.Module, optimizer_class: type = torch.optim.Adam, *,
                  units: Iterable[nn.Module] = (), reshard_after_forward: bool = True, dtype: torch.dtype | None = None,
-                 **options):
+                 process_group: dist.ProcessGroup | None = None, **options):
         if "bucket_bytes" in options:
             raise BadValue("stage 3 sends a unit at a time: choose units instead of bucket_bytes")
         own = _parameters_of_units(module, list(units))
-        broadcast_state(module)
-        mesh = GlooMesh()
+        broadcast_state(module, process_group)
+        mesh = GlooMesh(process_group)
         lent = {unit: flat_parameters(parameters, mesh, dtype, GatheredOnUse) for unit, parameters in own.items()}
-        super().__init__(module, optimizer_class, dtype=dtype,
+        super().__init__(module, optimizer_class, dtype=dtype, process_group=process_group,
                          flats=[flat for flats in reversed(lent.values()) for flat in flats], **options)
         self.reshard_after_forward = reshard_after_forward
         module.register_state_dict_pre_hook(self._check_gathered)

@@ -48,15 +48,16 @@ class Zero1(nn.Module):
     dtype             compute in it, and let the optimizer update an fp32 master copy of the shard
     bucket_bytes      parameters travel together, in buckets that are closed once they have so many bytes
     flats             the flat parameters, in the order in which backward completes them; else they are made here
+    process_group     the ranks over which it is sharded, and the first of which gives all its model; None: all ranks
     """
 
     def __init__(self, module: nn.Module, optimizer_class: type = torch.optim.Adam, *, groups: list[dict] | None = None,
                  dtype: torch.dtype | None = None, bucket_bytes: float = BUCKET_BYTES,
-                 flats: list[FlatParameter] | None = None, **defaults):
+                 flats: list[FlatParameter] | None = None, process_group: dist.ProcessGroup | None = None, **defaults):
         super().__init__()
-        self.module, self.mesh, self.dtype = module, GlooMesh(), dtype
+        self.module, self.mesh, self.dtype = module, GlooMesh(process_group), dtype
         if flats is None:
-            broadcast_state(module)
+            broadcast_state(module, process_group)
             flats = in_buckets(list(module.parameters()), self.mesh, dtype, bucket_bytes)
         self.flats, self.trained = flats, [flat for flat in flats if flat.trainable]
         if not self.trained:
@@ -117,7 +118,7 @@ class Zero1(nn.Module):
         self.reduce()
         shards = [self.shard_of_gradient(flat) for flat in self.trained]
         square = sum(torch.linalg.vector_norm(shard, dtype=torch.float64) ** 2 for shard in shards)
-        dist.all_reduce(square)
+        dist.all_reduce(square, group=self.mesh.process_group)
         norm = square.sqrt().float()
         for shard in shards:
             shard.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))

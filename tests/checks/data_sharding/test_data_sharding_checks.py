@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler, random_split
 
-from helpers.checks.data_sharding import means, partition, sampler
+from helpers.checks.data_sharding import accuracy, means, partition, sampler
 from helpers.checks.judge import other_process, real_ranks
 from tests.checks import cells
 from tests.checks.data_sharding import data_sharding_answers as answers
@@ -17,7 +17,7 @@ from tests.checks.outcome import outcome
 CHECKS = {"sampler": (sampler.check_sampler, sampler.check_sampler_unseen),
           "proof": (partition.check_proof, partition.check_proof_unseen),
           "backward": (means.check_backward, means.check_backward_unseen),
-          "accuracy": (means.check_accuracy, means.check_accuracy_unseen)}
+          "accuracy": (accuracy.check_accuracy, accuracy.check_accuracy_unseen)}
 POINTS = {"sampler": 3, "proof": 1, "backward": 3, "accuracy": 2}               # and 1 each for the unseen cases
 PRAISE = {"sampler": "A partition, in every epoch.", "proof": "An empty answer is the proof.",
           "backward": "Every sample weighs as much as every other.",
@@ -61,9 +61,11 @@ SAMPLER = [
     (answers.drops_the_tail, 0, None, "1003 samples on 4 ranks: in epoch 0, 3 samples are never drawn, 353 first. "
                                       "Repeat some, do not drop any"),
     (answers.pads_always, 0, 0, "unseen cases: 450 samples on 1 rank: in epoch 0, 1 draw repeats a sample; 0 are "),
-    (answers.pads_with_its_own_last_sample, 3, 0, "unseen cases: 1 sample on 4 ranks: ranks have 1, 0, 0, 0 samples"),
-    (answers.pads_once_only, 3, 0, "unseen cases: 1 sample on 4 ranks: ranks have 1, 1, 0, 0 samples"),
-    (answers.fails_with_fewer_samples_than_ranks, 3, 0, "unseen cases: on real ranks: ranks 0, 1, 2 and 3 of 4 raised "
+    (answers.pads_with_its_own_last_sample, 3, 0,
+     "unseen cases: 1 sample on 7 ranks: ranks have 1, 0, 0, 0, 0, 0, 0 samples"),
+    (answers.pads_once_only, 3, 0, "unseen cases: 1 sample on 7 ranks: ranks have 1, 1, 0, 0, 0, 0, 0 samples"),
+    (answers.fails_with_fewer_samples_than_ranks, 3, 0,
+     "unseen cases: on real ranks: ranks 0, 1, 2, 3, 4, 5 and 6 of 7 raised "
                                                         "AssertionError"),
     (answers.leaves_lengths_uneven, 2, None, UNEVEN),
     (answers.seeds_the_global_generator, 0, 0, GLOBAL),
@@ -221,8 +223,10 @@ def test_an_answer_that_prints_for_ever_is_ended(name):
 
 
 @pytest.mark.parametrize(("check", "function", "points", "says"), [
-    (means.check_accuracy, answers.gathers_unequal_tensors, 1, "gave tensors of different sizes or dtypes to one call"),
-    (means.check_accuracy_unseen, answers.asks_ranks_with_samples_only, 0, "rank 0 waits in all_reduce (collective 1")])
+    (accuracy.check_accuracy, answers.gathers_unequal_tensors, 1,
+     "gave tensors of different sizes or dtypes to one call"),
+    (accuracy.check_accuracy_unseen, answers.asks_ranks_with_samples_only, 0,
+     "rank 0 waits in all_reduce (collective 1")])
 def test_an_accuracy_for_which_ranks_wait_in_vain_is_ended(monkeypatch, check, function, points, says):
     """And no learner is shown a line of the check."""
     monkeypatch.setattr(real_ranks, "DEADLINE_S", 2.0)
@@ -235,7 +239,7 @@ def test_an_accuracy_for_which_ranks_wait_in_vain_is_ended(monkeypatch, check, f
 @pytest.mark.parametrize("name", ["sampler", "backward", "accuracy"])
 def test_a_learner_is_shown_his_own_lines_and_none_of_the_check(name):
     _, words = outcome(CHECKS[name][0], answers.divides_by_zero)
-    assert 'File "sharding_answers.py", line ' in words
+    assert 'File "data_sharding_answers.py", line ' in words
     assert not re.search(r"(sampler|means)\.py", words)
 
 

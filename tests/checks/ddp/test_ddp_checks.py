@@ -164,7 +164,7 @@ RATE = [
     (ddp.returns_both_rates, 0, 0, "returned a tuple; a number is asked for"),
     (ddp.has_no_branch_for_a_sum, 0, 1, "returned None: is there a return?"),
     (ddp.misspells_a_key, 0, 0, "raised KeyError: 'batchsize'"),
-    (ddp.uses_the_courses_answer, 0, 0, "uses helpers.predict, which this exercise asks you to do without"),
+    (ddp.uses_the_courses_answer, 0, 0, "uses helpers.checks, which this exercise asks you to do without"),
     (ddp.changes_nothing_between_sums, 1, 1, f"16 x 2 samples, sum to 2 x 16 samples, sum: 0.5, expected 4{SUM}"),
     (ddp.takes_two_sums_for_means, 1, 1, f"2 x 8 samples, sum to 4 x 8 samples, sum: 0.6, expected 0.3{SUM}"),
     (ddp.knows_the_seen_changes, 1, 0, f"8 x 4 samples, mean to 8 x 16 samples, mean: 0.2, expected 0.8{SAMPLES}"),
@@ -232,12 +232,11 @@ def test_no_line_of_a_check_is_shown(check, file):
     assert file not in words
 
 
-@pytest.mark.parametrize(("module", "check"), [(real_ranks, buckets.check_buckets),
-                                               (accumulation, accumulation.check_accumulation_unseen)])
-def test_an_answer_that_never_ends_is_shown_where_it_is_after_one_deadline(monkeypatch, module, check):
-    runs, on_ranks = [], module.on_ranks
+@pytest.mark.parametrize("check", [buckets.check_buckets, accumulation.check_accumulation_unseen])
+def test_an_answer_that_never_ends_is_shown_where_it_is_after_one_deadline(monkeypatch, check):
+    runs, launch = [], real_ranks.launch
     monkeypatch.setattr(real_ranks, "DEADLINE_S", 1.0)
-    monkeypatch.setattr(module, "on_ranks", lambda *case: runs.append(on_ranks(*case)) or runs[-1])
+    monkeypatch.setattr(real_ranks, "launch", lambda *case, **options: runs.append(1) or launch(*case, **options))
     points, words = outcome(check, ddp.never_ends)
     assert points == 0
     assert "on real ranks: not done after 1 s\n" in words

@@ -1,7 +1,4 @@
 """The environment check finds what is wrong and says how to mend it."""
-import subprocess
-import sys
-
 import pytest
 
 from helpers.run.commands import doctor
@@ -18,9 +15,9 @@ def test_all_is_well_here():
     assert repr(doctor.check_environment()).endswith("All is well.")
 
 
-def test_the_command_says_the_same():
-    done = subprocess.run([sys.executable, "-m", "helpers", "doctor"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, repr(doctor.check_environment()))
+def test_the_command_says_the_same(in_a_row):
+    run = in_a_row["doctor"]
+    assert (run.status, run.out.strip(), run.err) == (0, repr(doctor.check_environment()), "")
 
 
 def test_too_little_memory_is_found(monkeypatch):

@@ -4,13 +4,13 @@ import re
 import subprocess
 import sys
 
-from tests.run.commands.test_ddp_command import ROOT, TORCHRUN, called
+from tests.run.commands.conftest import ROOT
 
 
-def test_c10_l79_four_stages_and_eight_microbatches_idle_27_27_percent(tmp_path):
-    run = called("pipeline", cwd=tmp_path)
-    assert (run.returncode, run.stderr) == (0, "")
-    simulated, measured, table = run.stdout.split("\n\n")
+def test_c10_l79_four_stages_and_eight_microbatches_idle_27_27_percent(in_a_row):
+    run = in_a_row["pipeline"]
+    assert (run.status, run.err) == (0, "")
+    simulated, measured, table = run.out.split("\n\n")
     rows = simulated.splitlines()[1:]
     assert rows[3] == "rank 3 |" + " " * 9 + " ".join(f"F{m} B{m}---" for m in range(8))
     for ours, theirs in zip(rows, measured.splitlines()[1:], strict=True):
@@ -23,17 +23,16 @@ def test_c10_l79_four_stages_and_eight_microbatches_idle_27_27_percent(tmp_path)
     assert float(re.search(r"at most ([\d.e-]+) of the largest", table)[1]) < 1e-6
 
 
-def test_it_runs_unchanged_under_torchrun_and_prints_once(tmp_path):
-    run = called("pipeline", "--schedule", "ZB-V", "--num-microbatches", "4", "--unit-ms", "5", cwd=tmp_path,
-                 through=(*TORCHRUN, "2"))
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("ZB-V, 2 ranks, 4 microbatches") == 1
+def test_it_runs_unchanged_under_torchrun_and_prints_once(under_torchrun):
+    run = under_torchrun["pipeline"]
+    assert run.status == [0, 0], run.err
+    assert run.out.count("ZB-V, 2 ranks, 4 microbatches") == 1
 
 
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path):
-    run = called("pipeline", "--world-size", "0", cwd=tmp_path)
-    assert (run.returncode, run.stderr) == (2, "")
-    assert run.stdout == "world_size is a whole number from 1 to 64, not 0\n"
+def test_what_cannot_be_is_refused_in_a_sentence(here):
+    run = here("pipeline", "--world-size", "0")
+    assert (run.status, run.err) == (2, "")
+    assert run.out == "world_size is a whole number from 1 to 64, not 0\n"
 
 
 def test_a_reader_that_has_had_enough_gets_no_traceback():

@@ -1,11 +1,7 @@
 """`python -m helpers zero`, as a user calls it, and under torchrun."""
 import re
-import sys
 
 import pytest
-
-from helpers.__main__ import main
-from tests.run.commands.test_ddp_command import TORCHRUN, called
 
 OURS = ("ZeRO-1", "ZeRO-2", "ZeRO-3")
 MIXED = ", bf16 and fp32"
@@ -21,12 +17,12 @@ def tables(printed: str) -> list[dict[str, list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory) -> list[dict[str, list[str]]]:
+def printed(in_a_row) -> list[dict[str, list[str]]]:
     """With all defaults: seed 13, 4 ranks, Adam 0.05."""
-    run = called("zero", cwd=tmp_path_factory.mktemp("zero"))
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.startswith("20 steps of Adam, 4 ranks of 8 samples")
-    return tables(run.stdout)
+    run = in_a_row["zero"]
+    assert (run.status, run.err) == (0, "")
+    assert run.out.startswith("20 steps of Adam, 4 ranks of 8 samples")
+    return tables(run.out)
 
 
 def test_c10_l78_every_stage_is_single_process_adam_and_the_loss_falls(printed):
@@ -61,24 +57,15 @@ def test_our_stages_send_less_than_pytorchs(printed):
     assert sent["ZeRO-1"] < sent["PyTorch's ZeroRedundancyOptimizer"]
 
 
-def test_it_runs_unchanged_under_torchrun_and_prints_once(tmp_path):
-    run = called("zero", "--num-steps", "2", cwd=tmp_path, through=(*TORCHRUN, "2"))
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("2 steps of Adam, 2 ranks of 8 samples") == 1
-    assert float(tables(run.stdout)[0]["ZeRO-3"][2]) < 1e-6
+def test_it_runs_unchanged_under_torchrun_and_prints_once(under_torchrun):
+    run = under_torchrun["zero"]
+    assert run.status == [0, 0], run.err
+    assert run.out.count("2 steps of Adam, 2 ranks of 8 samples") == 1
+    assert float(tables(run.out)[0]["ZeRO-3"][2]) < 1e-6
 
 
-def test_what_cannot_be_is_refused_in_a_sentence(tmp_path):
-    run = called("zero", "--num-steps", "0", cwd=tmp_path)
-    assert run.returncode == 2
-    assert len(run.stdout.splitlines()) == 1
-    assert "Traceback" not in run.stdout + run.stderr
-
-
-@pytest.mark.parametrize("wrong", [("--batch-size", "0"), ("--world-size", "0")])
-def test_whatever_cannot_be_is_refused_so(monkeypatch, capfd, wrong):
-    """By what the command calls, which need not import torch anew."""
-    monkeypatch.setattr(sys, "argv", ["helpers", "zero", *wrong])
-    assert main() == 2
-    printed = capfd.readouterr()
-    assert (len(printed.out.splitlines()), printed.err) == (1, "")
+@pytest.mark.parametrize("wrong", [("--num-steps", "0"), ("--batch-size", "0"), ("--world-size", "0")])
+def test_what_cannot_be_is_refused_in_a_sentence(here, wrong):
+    run = here("zero", *wrong)
+    assert run.status == 2
+    assert (len(run.out.splitlines()), run.err) == (1, "")

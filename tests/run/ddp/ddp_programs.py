@@ -18,11 +18,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from helpers.run.data_sharding import global_mean, part_of_batch
 from helpers.run.ddp import DDP, NaiveDDP
+from helpers.run.launch import preload
+from helpers.run.measure import recorder
 from helpers.run.measure.meters import wire
 from helpers.run.measure.timeline import timeline
-from helpers.run.models import mlp, perceptron, regression
+from helpers.run.models import Padded, mlp, perceptron, regression
 
 NUM_STEPS = 8
+VIEWS = (False, True)                   # of buckets, as gradients
 BOTH = {"ours": DDP, "torch": DistributedDataParallel}
 WAYS = {
     "naive": NaiveDDP,
@@ -146,6 +149,11 @@ def trained_each_way(rank: int, world_size: int, name: str) -> dict[str, tuple[T
 
 def on_both(rank: int, world_size: int, scenario: Callable, *args, **options) -> dict:
     return {name: scenario(wrap, rank, *args, **options) for name, wrap in BOTH.items()}
+
+
+def scenario_on_both(rank: int, world_size: int, name: str) -> dict:
+    scenario, args, options = SCENARIOS[name]
+    return on_both(rank, world_size, scenario, *args, **options)
 
 
 def samples(rank: int, number: int) -> Tensor:
@@ -298,6 +306,24 @@ def gathered(value: object) -> list:
     return values
 
 
+SCENARIOS = {                           # what is seen with ours and with PyTorch's must be the same, bit for bit
+    **{f"batch norm, accumulate={accumulate}": (with_batch_norm, (), {"accumulate": accumulate})
+       for accumulate in (False, True)},
+    **{f"evaluates {make.__name__}": (evaluates_before_backward, (make,), {}) for make in (normed, Scaled)},
+    **{f"no_sync around {which}, views={views}": (accumulates, (which, views), {})
+       for which in ("all but the last", "backward only", "all") for views in VIEWS},
+    **{f"set_to_none={set_to_none}, views={views}": (three_steps, (plain, views), {"set_to_none": set_to_none})
+       for set_to_none in (False, True) for views in VIEWS},
+    **{f"two dtypes, views={views}": (three_steps, (TwoDtypes, views), {}) for views in VIEWS},
+    **{f"one skips, {pack}": (uses_heads, ([("a", "ab")], pack), {}) for pack in PACKS},
+    **{f"all skip, views={views}": (uses_heads, ([("ab", "ab"), ("a", "a"), ("ab", "a")],),
+                                    {"gradient_as_bucket_view": views}) for views in VIEWS},
+    "each skips another": (uses_heads, ([("a", "b"), ("b", "a")],), {}),
+    **{f"used in no_sync, views={views}": (uses_heads, ([("ab-", "ab-"), ("a", "a")],),
+                                           {"gradient_as_bucket_view": views}) for views in VIEWS},
+}
+
+
 def skips_a_head(rank: int, world_size: int, wrap, who: tuple[int, ...], num_steps: int) -> None:
     """Ranks `who` leave out a head, and nobody looks for unused parameters."""
     model = wrap(build(Heads, rank))
@@ -360,14 +386,21 @@ def bytes_of_steps(rank: int, world_size: int, width: int, depth: int) -> dict[s
     return counted
 
 
-def third_step(rank: int, world_size: int, wrap: Callable, make: Callable) -> list:
-    """The timeline of a step; PyTorch's DDP forms its buckets anew after the first."""
-    model = wrap(build(make, 0))
+def padded() -> nn.Module:
+    return nn.Sequential(*(Padded(nn.Linear(16, 16), f"layer {n}", 0.02) for n in range(4)))
+
+
+def third_step(rank: int, world_size: int, wrap: Callable) -> tuple[list, int]:
+    """The timeline of a step, and how many all_reduces Python has called in all three.
+
+    PyTorch's DDP forms its buckets anew after the first.
+    """
+    before, model = len(recorder.spans()), wrap(build(padded, 0))
     for _ in range(2):
         step(model, 16)
     with timeline(rank) as trace:
         step(model, 16)
-    return trace
+    return trace, sum(span.kind == "all_reduce" for span in recorder.spans()[before:])
 
 
 # ---- a plain script, as on the reference card
@@ -396,3 +429,6 @@ def slices(rank: int, world_size: int, num_steps: int, batch: int = BATCH) -> It
     for number in range(num_steps):
         offset = number * world_size * batch + rank * batch
         yield x[offset:offset + batch], y[offset:offset + batch]
+
+
+preload(__name__)

@@ -11,6 +11,7 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from helpers.run.data_sharding import part_of_batch
 from helpers.run.fsdp import shard, watch_steps
+from helpers.run.launch import preload
 from helpers.run.measure import recorder
 from helpers.run.measure.memory_limit import limit_memory
 from helpers.run.measure.meters import wire
@@ -58,13 +59,13 @@ def hybrid(rank, world_size, width=512, depth=8):
     return sent.sent, sum(p.to_local().numel() for p in model.parameters())
 
 
-def trained(rank, world_size, num_units, early=False, **options):
+def trained(rank, world_size, num_units, reshard=None, early=False):
     """Weights [D, 16, 16] before and after 20 steps of Adam on batches of 32; no units: not sharded at all."""
     torch.manual_seed(7)
     model = mlp(width=16, depth=4)
     start = torch.stack([p.detach().clone() for p in model.parameters()])
     optimizer = torch.optim.Adam(model.parameters(), 0.01) if early else None
-    model = shard(model, num_units, **options) if num_units else model
+    model = shard(model, num_units, reshard_after_forward=reshard) if num_units else model
     optimizer = optimizer or torch.optim.Adam(model.parameters(), 0.01)
     mine = part_of_batch(32, rank, world_size)
     for inputs, targets in zip(*(whole.split(32) for whole in regression(20 * 32, num_targets=16).tensors),
@@ -150,3 +151,6 @@ def on_a_small_card(rank, world_size, how, card_bytes=140 * MiB):
         optimizer.step()
         optimizer.zero_grad()
     return "trained"
+
+
+preload(__name__)

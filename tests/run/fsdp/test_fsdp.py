@@ -16,12 +16,28 @@ from helpers.run.fsdp import shard, typical_peak
 from helpers.run.launch import RankFailed, RankHung, launch
 from helpers.run.models import mlp
 from tests.run.fsdp import fsdp_programs as programs
+from tests.run.in_turn import in_turn
 
 MiB = 2**20
 BF16 = [("bf16", "fp32"), ("bf16", "bf16")]
+SOAK = pytest.mark.soak
+#        ranks, units, reshard: each two values meet in the first part; what only `make soak` runs completes the matrix
+MATRIX = [
+    (2, 8, True), (4, 8, False), (2, 4, False), (4, 4, True), (2, 1, True), (4, 1, False),
+    *(pytest.param(*row, marks=SOAK) for row in [(4, 8, True), (2, 8, False), (4, 4, False), (2, 4, True),
+                                                 (4, 1, True), (2, 1, False)]),
+]
 
 
 # ---- what a step sends
+
+@functools.cache
+def steps(world_size):
+    """By units, reshard and dtypes."""
+    whole = [(num_units, reshard, ("fp32", "fp32")) for num_units in (8, 4, 1) for reshard in (True, False)]
+    return in_turn(programs.one_step, world_size, [
+        *whole, (1, None, ("fp32", "fp32")), *((8, reshard, dtypes) for dtypes in BF16 for reshard in (True, False))])
+
 
 @pytest.mark.parametrize("world_size", [2, 4])
 @pytest.mark.parametrize("num_units", [8, 4, 1])
@@ -29,7 +45,7 @@ BF16 = [("bf16", "fp32"), ("bf16", "bf16")]
 def test_collectives_and_bytes_of_a_step(world_size, num_units, reshard):
     """The kernel's count within 1 %; on gloo a reduce-scatter is an all-reduce."""
     sharding = Sharding(8 * 512**2, num_units, world_size, reshard)
-    for sent, calls in launch(programs.one_step, world_size, num_units, reshard).results:
+    for sent, calls in steps(world_size)[num_units, reshard, ("fp32", "fp32")]:
         assert calls == {f"{name}_single": count for name, count in num_collectives(sharding).items()}
         assert sent == pytest.approx(step_bytes_sent(sharding, gloo=True), rel=0.01)
 
@@ -38,12 +54,12 @@ def test_collectives_and_bytes_of_a_step(world_size, num_units, reshard):
 @pytest.mark.parametrize("reshard", [True, False])
 def test_bytes_follow_the_dtypes_of_the_policy(dtypes, reshard):
     sharding = Sharding(8 * 512**2, 8, 4, reshard, 1, *dtypes)
-    for sent, _ in launch(programs.one_step, 4, 8, reshard, dtypes).results:
+    for sent, _ in steps(4)[8, reshard, dtypes]:
         assert sent == pytest.approx(step_bytes_sent(sharding, gloo=True), rel=0.01)
 
 
 def test_the_root_is_not_resharded_unless_told_to():
-    (_, calls), *_ = launch(programs.one_step, 2, 1, None).results
+    (_, calls), *_ = steps(2)[1, None, ("fp32", "fp32")]
     assert calls == {"all_gather_single": 1, "reduce_scatter_single": 1}
 
 
@@ -68,9 +84,7 @@ def watched(world_size, num_units, reshard):
     return launch(programs.watched_step, world_size, num_units, reshard).results
 
 
-@pytest.mark.parametrize(("world_size", "num_units", "reshard"), [
-    (2, 8, True), (2, 8, False), (2, 4, True), (2, 2, True), (2, 1, True), (4, 8, True), (4, 8, False), (4, 4, True),
-    (4, 4, False), (4, 1, True), (4, 1, False)])
+@pytest.mark.parametrize(("world_size", "num_units", "reshard"), [*MATRIX, (2, 2, True)])
 def test_the_fullest_moment_of_each_phase(world_size, num_units, reshard):
     """The kernel's peak within 1 % or 0.25 MiB, on the median rank."""
     sharding = Sharding(8 * 1024**2, num_units, world_size, reshard, 8 // num_units)
@@ -80,7 +94,7 @@ def test_the_fullest_moment_of_each_phase(world_size, num_units, reshard):
         assert held == pytest.approx(sum(parts.values()), rel=0.01, abs=0.25 * MiB), phase
 
 
-@pytest.mark.parametrize(("num_units", "reshard"), [(8, True), (8, False), (1, True)])
+@pytest.mark.parametrize(("num_units", "reshard"), [pytest.param(8, True, marks=SOAK), (8, False), (1, True)])
 def test_the_fullest_moment_with_bf16_parameters(num_units, reshard):
     sharding = Sharding(8 * 1024**2, num_units, 4, reshard, 8 // num_units, "bf16", "fp32")
     results = launch(programs.watched_step, 4, num_units, reshard, ("bf16", "fp32")).results
@@ -103,12 +117,18 @@ def test_units_are_equally_large_or_refused():
 
 # ---- what it computes
 
-@pytest.mark.parametrize("options", [{"num_units": 4}, {"num_units": 2}, {"num_units": 1},
-                                     {"num_units": 4, "reshard_after_forward": False}])
-@pytest.mark.parametrize("world_size", [2, 4])
-def test_twenty_steps_of_adam_are_those_of_one_process(world_size, options):
+@functools.cache
+def trained(world_size, soak):
+    calls = [(4, None), (2, None), (1, None), (4, False)]
+    return in_turn(programs.trained, world_size, calls if world_size == 2 else calls[1:] if soak else calls[:1])
+
+
+@pytest.mark.parametrize(("world_size", "num_units", "reshard"), [
+    (2, 4, None), (2, 2, None), (2, 1, None), (2, 4, False), (4, 4, None), pytest.param(4, 2, None, marks=SOAK),
+    pytest.param(4, 1, None, marks=SOAK), pytest.param(4, 4, False, marks=SOAK)])
+def test_twenty_steps_of_adam_are_those_of_one_process(world_size, num_units, reshard):
     _, alone = programs.trained(0, 1, 0)
-    for _, weights in launch(programs.trained, world_size, **options).results:
+    for _, weights in trained(world_size, (num_units, reshard) != (4, None))[num_units, reshard]:
         assert (weights - alone).abs().max() < 1e-6
 
 

@@ -21,13 +21,13 @@ def death(world_size, how):
     return int(re.search(r"tried to allocate (\d+) bytes", message).group(1)), line
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.soak)])
 def test_ddp_dies_in_backward_on_any_number_of_ranks(world_size):
     """64 MiB of parameters and 64 of buckets are there already; some gradient of 4 MiB is one too many."""
     assert death(world_size, "DDP") == (4 * MiB, "total.backward()")
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.soak)])
 def test_a_model_that_is_one_unit_dies_when_it_is_gathered(world_size):
     """For 64 MiB at one time, with the shards and 64 MiB for the gathered model already there."""
     assert death(world_size, 1) == (64 * MiB, "total = model(torch.ones(4, 1024)).sum()")

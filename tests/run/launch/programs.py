@@ -9,6 +9,8 @@ import time
 import torch
 import torch.distributed as dist
 
+from helpers.run.launch import preload
+
 
 def sums(rank, world_size, factor=1):
     tensor = torch.tensor([10.0**rank]) * factor
@@ -120,3 +122,6 @@ def wrong_here(rank, world_size):
         raise KeyError("first")
     time.sleep(0.2)
     raise ValueError("second")
+
+
+preload(__name__)

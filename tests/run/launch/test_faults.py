@@ -1,5 +1,6 @@
 """Whatever a rank does wrong, the message names it, in time, and nothing is left."""
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -18,10 +19,15 @@ from tests.run.launch import programs
 SOON_S = 3.0                    # after the fault, or after the deadline
 
 
-@pytest.fixture(autouse=True)
-def _leaves_nothing(tmp_path, monkeypatch):
-    """No rank, no folder, no open socket more than before."""
+@pytest.fixture(autouse=True, scope="module")
+def _started():
+    """What the first run opens, such as the fork server's pipe, stays open."""
     launch(programs.sums, 2)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing(_started, tmp_path, monkeypatch):
+    """No rank, no folder, no open socket more than before."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = psutil.Process().num_fds()
     yield
@@ -51,18 +57,23 @@ FAILURES = [
 ]
 
 
+@functools.cache
+def said_on_three_ranks(program) -> str:
+    return said(RankFailed, program, 3)
+
+
 @pytest.mark.parametrize(("program", "says"), FAILURES, ids=lambda x: getattr(x, "__name__", ""))
 def test_names_the_rank_that_failed(program, says):
-    assert said(RankFailed, program, 3).startswith(says)
+    assert said_on_three_ranks(program).startswith(says)
 
 
 @pytest.mark.parametrize("program", [p for p, _ in FAILURES[:5]], ids=lambda x: x.__name__)
 def test_says_that_the_others_followed(program):
-    assert "ranks 0 and 2 followed: without rank 1 the run cannot go on" in said(RankFailed, program, 3)
+    assert "ranks 0 and 2 followed: without rank 1 the run cannot go on" in said_on_three_ranks(program)
 
 
 def test_shows_the_learners_line_and_only_that():
-    message = said(RankFailed, programs.raises)
+    message = said_on_three_ranks(programs.raises)
     assert re.search(r'File "programs.py", line \d+, in raises\n    return 1 / 0\n', message)
     assert "rank.py" not in message
 
@@ -139,8 +150,9 @@ def test_what_a_rank_has_started_ends_with_it():
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
 
 
-def test_fifty_runs_in_a_row():
-    for number in range(50):
+@pytest.mark.parametrize("num_runs", [5, pytest.param(50, marks=pytest.mark.soak)])
+def test_each_of_many_runs_in_a_row_gives_its_own_sum(num_runs):
+    for number in range(num_runs):
         assert launch(programs.sums, 2, factor=number).results == [11.0 * number] * 2
 
 
@@ -196,8 +208,9 @@ def test_an_exception_that_cannot_be_printed_is_named():
     def program(rank, world_size):
         raise Unspeakable
 
-    assert "rank 0 of 1 raised" in said(RankFailed, program, 1)
-    assert "Unspeakable" in said(RankFailed, program, 1)
+    message = said(RankFailed, program, 1)
+    assert "rank 0 of 1 raised" in message
+    assert "Unspeakable" in message
 
 
 @pytest.mark.parametrize("close", [lambda: sys.stdout.close(), lambda: setattr(sys, "stdout", None)])
@@ -248,7 +261,15 @@ def test_a_real_time_signal_is_told_by_its_number():
     assert "rank 0 of 1 was killed by signal 40" in said(RankFailed, program, 1)
 
 
-def test_a_second_interrupt_waits_for_the_clean_up(tmp_path):
+@pytest.fixture
+def interruptible():
+    """Also where Ctrl-C is ignored, as under nohup: who starts pytest there has it ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_interrupt_waits_for_the_clean_up(interruptible):
     """As when somebody presses Ctrl-C twice: both come, and nothing is left."""
     def program(rank, world_size):
         time.sleep(60)

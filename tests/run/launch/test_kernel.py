@@ -1,4 +1,7 @@
-"""In a real notebook kernel: functions of cells, an interrupt, and the kernel's own death."""
+"""In a real notebook kernel: functions of cells, an interrupt, and the kernel's own death.
+
+One kernel for all tests, since each imports torch; the test that kills it is the last.
+"""
 import os
 import signal
 import threading
@@ -18,25 +21,26 @@ launch(program, 2, timeout_s=50)
 """
 
 
-@pytest.fixture
-def kernel(tmp_path):
-    manager, client = start_new_kernel(env={**os.environ, "TMPDIR": str(tmp_path)})
-    manager.folder = tmp_path
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernel")
+    manager, client = start_new_kernel(env={**os.environ, "TMPDIR": str(folder)})
+    manager.folder = folder
     yield manager, client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
 
 
-def answer(client, code: str) -> str:
-    """What a cell shows: its prints and its error as a learner sees it."""
+def answer(client, code: str) -> tuple[str, int]:
+    """What a cell shows, its prints and its error as a learner sees it; and the cell's number."""
     shown = []
 
     def hook(message):
         content = message["content"]
         shown.append(content.get("text", "") or "\n".join(content.get("traceback", [])))
 
-    client.execute_interactive(code, output_hook=hook, timeout=60)
-    return "".join(shown)
+    reply = client.execute_interactive(code, output_hook=hook, timeout=60)
+    return "".join(shown), reply["content"]["execution_count"]
 
 
 def runs(process: psutil.Process) -> bool:
@@ -59,13 +63,13 @@ def wait_for_ranks(manager, count: int) -> list[psutil.Process]:
 
 def test_a_failing_cell_shows_its_line_and_nothing_of_the_course(kernel):
     _, client = kernel
-    shown = answer(client, "from helpers.run.launch import launch\n"
-                           "def program(rank, world_size):\n"
-                           "    if rank == 1:\n"
-                           "        return 1 / 0\n"
-                           "launch(program, 2);")
+    shown, number = answer(client, "from helpers.run.launch import launch\n"
+                                   "def program(rank, world_size):\n"
+                                   "    if rank == 1:\n"
+                                   "        return 1 / 0\n"
+                                   "launch(program, 2);")
     assert shown == ("RankFailed: rank 1 of 2 raised ZeroDivisionError: division by zero\n"
-                     "  Cell In[1], line 4, in program\n"
+                     f"  Cell In[{number}], line 4, in program\n"
                      "    return 1 / 0")
 
 
@@ -79,10 +83,10 @@ def test_an_interrupt_says_where_each_rank_was_and_ends_them(kernel):
         manager.interrupt_kernel()
 
     threading.Thread(target=interrupt).start()
-    shown = answer(client, SLEEPER)
+    shown, number = answer(client, SLEEPER)
     for rank in (0, 1):
         assert (f"  rank {rank} has made no call of torch.distributed\n"
-                "    Cell In[1], line 5, in program: time.sleep(60)\n") in shown
+                f"    Cell In[{number}], line 5, in program: time.sleep(60)\n") in shown
         assert f"[rank {rank}] up\n" in shown
     assert "KeyboardInterrupt" in shown
     server, = (p for p in families[0] if runs(p) and "forkserver" in " ".join(p.cmdline()))
@@ -93,7 +97,7 @@ def test_an_interrupt_says_where_each_rank_was_and_ends_them(kernel):
                                             "    t = torch.tensor([10.0 ** rank])\n"
                                             "    dist.all_reduce(t)\n"
                                             "    return t.item()\n"
-                                            "print(launch(sums, 2).results)")
+                                            "print(launch(sums, 2).results)")[0]
 
 
 def test_a_killed_kernel_leaves_no_process_and_no_file(kernel):

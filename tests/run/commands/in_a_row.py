@@ -1,0 +1,45 @@
+"""Call `python -m helpers` several times in one process, as the interpreter's -m does, so that torch is imported once.
+
+    python -m tests.run.commands.in_a_row FOLDER CALLS      CALLS: {name: arguments}, as JSON
+
+Each call has FOLDER/name as its working folder.  What it prints goes to FOLDER/name.out and FOLDER/name.err, under
+torchrun that of all ranks; its exit status goes to FOLDER/name.RANK.status.
+"""
+import json
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+
+def call(folder: Path, name: str, arguments: list[str]) -> None:
+    (folder / name).mkdir(exist_ok=True)
+    os.chdir(folder / name)
+    for stream, kind in ((sys.stdout, "out"), (sys.stderr, "err")):
+        file = os.open(folder / f"{name}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        stream.flush()
+        os.dup2(file, stream.fileno())
+        os.close(file)
+    status = _status(arguments)
+    sys.stderr.flush()                      # of stdout, the command's own flush is part of what is tested
+    (folder / f"{name}.{os.environ.get('RANK', 0)}.status").write_text(str(status))
+
+
+def _status(arguments: list[str]) -> int:
+    sys.argv = ["helpers", *arguments]
+    try:
+        runpy.run_module("helpers", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    for number, (each, given) in enumerate(json.loads(sys.argv[2]).items()):
+        if "TORCHELASTIC_RESTART_COUNT" in os.environ:      # a rendezvous of its own for each, as after a restart
+            os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)
+        call(Path(sys.argv[1]), each, given)
