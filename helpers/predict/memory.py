@@ -72,21 +72,21 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]
 
 
-def state_by_term(params: float, ranks: int = 1, stage: int = 0, recipe: Recipe = MIXED) -> dict[str, float]:
+def state_by_term(params: float, ranks: int = 1, zero_stage: int = 0, recipe: Recipe = MIXED) -> dict[str, float]:
     """Bytes on one rank of each term that the recipe keeps."""
-    _check(params, ranks, stage)
+    _check(params, ranks, zero_stage)
     if not isinstance(recipe, Recipe):
         raise BadValue(f"recipe is a Recipe such as RECIPES['mixed'], not {recipe!r}")
-    return {term: params * DTYPE_BYTES[dtype] / (ranks if stage >= SHARDED_FROM[term] else 1)
+    return {term: params * DTYPE_BYTES[dtype] / (ranks if zero_stage >= SHARDED_FROM[term] else 1)
             for term, dtype in recipe.terms()}
 
 
-def state_bytes(params: float, ranks: int = 1, stage: int = 0, recipe: Recipe = MIXED) -> float:
+def state_bytes(params: float, ranks: int = 1, zero_stage: int = 0, recipe: Recipe = MIXED) -> float:
     """Bytes of model state on one rank."""
-    return sum(state_by_term(params, ranks, stage, recipe).values())
+    return sum(state_by_term(params, ranks, zero_stage, recipe).values())
 
 
-def buffer_bytes(params: float, stage: int, largest_layer_params: float, recipe: Recipe = MIXED,
+def buffer_bytes(params: float, zero_stage: int, largest_layer_params: float, recipe: Recipe = MIXED,
                  bucket_view: bool = False) -> float:
     """Bytes that a step needs beside the state, on one rank.
 
@@ -95,33 +95,33 @@ def buffer_bytes(params: float, stage: int, largest_layer_params: float, recipe:
     holds the full gradient of one layer until it is reduced; ZeRO-3 also gathers
     that layer's parameters.
     """
-    _check(params, 1, stage)
+    _check(params, 1, zero_stage)
     if not 0 <= largest_layer_params <= params:
         raise BadValue(f"largest_layer_params is between 0 and params, not {largest_layer_params!r}")
     gradient, parameter = DTYPE_BYTES[recipe.gradient], DTYPE_BYTES[recipe.parameter]
-    if stage <= 1:
+    if zero_stage <= 1:
         return 0 if bucket_view else params * gradient
-    return largest_layer_params * (gradient + (parameter if stage == 3 else 0))
+    return largest_layer_params * (gradient + (parameter if zero_stage == 3 else 0))
 
 
-def smallest_ranks(params: float, budget_bytes: float, stage: int = 3, recipe: Recipe = MIXED) -> int:
+def smallest_ranks(params: float, budget_bytes: float, zero_stage: int = 3, recipe: Recipe = MIXED) -> int:
     """The smallest number of ranks on which the model state is below the budget."""
-    _check(params, 1, stage)
+    _check(params, 1, zero_stage)
     _check_budget(budget_bytes)
-    replicated = sum(b for t, b in state_by_term(params, 1, stage, recipe).items() if stage < SHARDED_FROM[t])
-    sharded = state_bytes(params, 1, stage, recipe) - replicated
+    replicated = sum(b for t, b in state_by_term(params, 1, zero_stage, recipe).items() if zero_stage < SHARDED_FROM[t])
+    sharded = state_bytes(params, 1, zero_stage, recipe) - replicated
     if replicated + sharded < budget_bytes:
         return 1
     if replicated >= budget_bytes:
-        raise BadValue(f"no number of ranks is enough: stage {stage} keeps {replicated / 1e9:,.1f} GB on every "
+        raise BadValue(f"no number of ranks is enough: stage {zero_stage} keeps {replicated / 1e9:,.1f} GB on every "
                          f"rank, and the budget is {budget_bytes / 1e9:,.1f} GB; a higher stage shards more")
     return math.floor(sharded / (budget_bytes - replicated)) + 1
 
 
-def largest_params(budget_bytes: float, ranks: int = 1, stage: int = 0, recipe: Recipe = MIXED) -> float:
+def largest_params(budget_bytes: float, ranks: int = 1, zero_stage: int = 0, recipe: Recipe = MIXED) -> float:
     """The most parameters whose model state fills the budget exactly."""
     _check_budget(budget_bytes)
-    return budget_bytes / state_bytes(1, ranks, stage, recipe)
+    return budget_bytes / state_bytes(1, ranks, zero_stage, recipe)
 
 
 def _check_budget(budget_bytes: float) -> None:
@@ -129,10 +129,10 @@ def _check_budget(budget_bytes: float) -> None:
         raise BadValue(f"budget_bytes is a number of bytes above 0, such as 24 * GB, not {budget_bytes!r}")
 
 
-def _check(params: float, ranks: int, stage: int) -> None:
+def _check(params: float, ranks: int, zero_stage: int) -> None:
     if isinstance(params, bool) or not isinstance(params, (int, float)) or not 0 < params < math.inf:
         raise BadValue(f"params is the number of parameters, such as 13e9, not {params!r}")
     if type(ranks) is not int or ranks < 1:
         raise BadValue(f"ranks is a whole number from 1, not {ranks!r}")
-    if type(stage) is not int or stage not in range(4):
-        raise BadValue(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")
+    if type(zero_stage) is not int or zero_stage not in range(4):
+        raise BadValue(f"zero_stage is 0 (DDP), 1, 2 or 3, not {zero_stage!r}")

@@ -238,7 +238,7 @@ state_table(on_64 | on_16, unit="GiB")
 # It depends on the ledger.
 
 # %%
-{name: smallest_ranks(30e9, 40 * GB, stage=3, recipe=recipe(name))
+{name: smallest_ranks(30e9, 40 * GB, zero_stage=3, recipe=recipe(name))
  for name in ("mixed", "mixed, fp32 gradients", "mixed, no master")}
 
 # %% [markdown]

@@ -406,7 +406,7 @@ Table(("", "GiB a block", "of tensor parallelism alone"), tuple(
 # That model on 64 cards of 80 GiB, ZeRO-3, without tensor parallelism, 4 sequences a rank.
 
 # %%
-job = TrainingJob(specs.transformer("GPT 22B"), ranks=64, stage=3, batch=4, seq=2048)
+job = TrainingJob(specs.transformer("GPT 22B"), ranks=64, zero_stage=3, batch=4, seq=2048)
 axes = memory_bars(recomputations(job), unit="GiB", limit_bytes=80 * GiB, limit_name="80 GiB")
 print(job_in_words(job, 80 * GiB))
 

@@ -25,7 +25,7 @@ L, H, A, V = 48, 6144, 64, 51200                        # the 22B model of arXiv
 GPT = transformer("GPT 22B")
 SBH, SSBA = 2048 * 4 * H, 2048 * 2048 * 4 * A           # 4 sequences of 2,048 tokens
 P = 12 * L * H**2 + 13 * L * H + (V + 2048) * H
-JOB = TrainingJob(GPT, ranks=64, stage=3, batch=4, seq=2048)
+JOB = TrainingJob(GPT, ranks=64, zero_stage=3, batch=4, seq=2048)
 NONE, SELECTIVE, FULL = 34 * SBH + 5 * SSBA, 34 * SBH, 2 * SBH
 OUTSIDE = SBH + 4 * SBH                                 # the embedding's mask; last norm's and output layer's input
 LOGITS = 4 * 2048 * 4 * V

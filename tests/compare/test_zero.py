@@ -45,7 +45,7 @@ def test_runs_stand_side_by_side_on_one_scale():
 
 @pytest.mark.ranks
 def test_the_explorer_follows_its_controls_and_measures_real_ranks():
-    explorer = residency_explorer(stage=1, world_size=2)
+    explorer = residency_explorer(zero_stage=1, world_size=2)
     words, picture = explorer.children[-2:]
     params = 8 * 128**2
     assert f"ZeRO-1 on 2 ranks: state by the formula {(8 + 8 / 2) * params / KIB:,.0f} KiB" in words.value

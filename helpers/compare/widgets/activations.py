@@ -19,14 +19,14 @@ SEQS = [512, 1024, 2048, 4096, 8192, 32768, 131072]
 MOST_SEQUENCES = 64
 
 
-def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].name, ranks: int = 64, stage: int = 3,
-                        batch: int = 4, seq: int = 2048, attention: str = "stored", recompute: str = "none",
-                        divided: tuple[int, bool] = (1, False)) -> widgets.VBox:
+def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].name, ranks: int = 64,
+                        zero_stage: int = 3, batch: int = 4, seq: int = 2048, attention: str = "stored",
+                        recompute: str = "none", divided: tuple[int, bool] = (1, False)) -> widgets.VBox:
     """Model, card, ranks, stage, microbatch, attention, recomputation, tensor parallelism; bars and a sentence."""
     controls = {
         "model": choice("model", [(one.name, one) for one in TRANSFORMERS], transformer(model_name)),
         "ranks": choice("ranks", [8, 16, 64, 256, 1024], ranks),
-        "stage": choice("stage", list(ZERO_STAGE_NAMES.items()), stage),
+        "zero_stage": choice("stage", list(ZERO_STAGE_NAMES.items()), zero_stage),
         "seq": choice("tokens", [(f"{tokens:,}", tokens) for tokens in SEQS], seq),
         "attention": choice("attention", list(ATTENTIONS), attention),
         "recompute": choice("recompute", list(RECOMPUTES), recompute)}
@@ -46,7 +46,7 @@ def activation_explorer(model_name: str = "GPT 22B", card_name: str = CARDS[-1].
         words.value, picture.value = job_in_words(job, limit), drawn
 
     follow(redraw, *controls.values(), cards, tensors)
-    return widgets.VBox([row(controls["model"], cards), row(controls["ranks"], controls["stage"]),
+    return widgets.VBox([row(controls["model"], cards), row(controls["ranks"], controls["zero_stage"]),
                          row(controls["batch"], slider), row(controls["seq"], controls["attention"]),
                          row(controls["recompute"], tensors), words, picture])
 

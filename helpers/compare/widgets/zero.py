@@ -13,10 +13,10 @@ ZERO_STAGE_NAMES = {"ZeRO-1": 1, "ZeRO-2": 2, "ZeRO-3": 3}
 NUM_LAYERS, WIDTH = 8, 128
 
 
-def residency_explorer(stage: int = 2, world_size: int = 4, layers_together: int = 1,
+def residency_explorer(zero_stage: int = 2, world_size: int = 4, layers_together: int = 1,
                        num_samples: int = 16) -> widgets.VBox:
     """Stage, ranks, layers of a bucket or unit, samples; real ranks make a step, and its allocations are drawn."""
-    stages = choice("stage", list(ZERO_STAGE_NAMES.items()), stage)
+    stages = choice("stage", list(ZERO_STAGE_NAMES.items()), zero_stage)
     ranks, ranks_slider = number_field("ranks", world_size, 1, 6)
     together = choice("a unit is", [(f"{n} layer{'s' * (n > 1)}", n) for n in (1, 2, 4, 8)], layers_together)
     samples, samples_slider = number_field("samples", num_samples, 1, 256)

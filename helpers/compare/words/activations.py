@@ -27,7 +27,7 @@ class TrainingJob:
 
     model: TransformerSpec
     ranks: int = 1
-    stage: int = 0                  # of ZeRO, over the ranks that are not tensor parallel
+    zero_stage: int = 0                  # of ZeRO, over the ranks that are not tensor parallel
     batch: int = 1                  # sequences of one rank's microbatch
     seq: int = 2048
     recompute: str = "none"
@@ -55,7 +55,7 @@ def ledger(job: TrainingJob) -> dict[str, float]:
     parts = pipeline_stage_parts(job.block, job.model.layers, job.model.vocab, **how, recompute=job.recompute)
     logits = parts.pop("logits")
     back = block_bytes(job.block, **how) - block_bytes(job.block, **how, recompute=job.recompute)
-    terms = state_by_term(num_params(job.shape) / t, job.ranks // t, job.stage)
+    terms = state_by_term(num_params(job.shape) / t, job.ranks // t, job.zero_stage)
     terms |= {"activations": sum(parts.values()), "recomputed_block": back, "logits": logits}
     return {term: num_bytes for term, num_bytes in terms.items() if num_bytes}
 
@@ -88,8 +88,8 @@ def job_in_words(job: TrainingJob, card_bytes: float) -> str:
     verdict = f"fits into {limit}" if total < card_bytes else f"does not fit into {limit}"
     dp = job.ranks // job.tensor_parallel
     return (f"{job.model.name}, {job.batch} x {job.seq:,} tokens a rank, recompute {job.recompute}: state "
-            f"{in_unit(state, 'GiB', 3)} (stage {job.stage} over {dp} rank{'s' * (dp > 1)}), activations and logits "
-            f"{in_unit(total - state, 'GiB', 3)}, together {in_unit(total, 'GiB', 3)}, which {verdict}. "
+            f"{in_unit(state, 'GiB', 3)} (stage {job.zero_stage} over {dp} rank{'s' * (dp > 1)}), activations and "
+            f"logits {in_unit(total - state, 'GiB', 3)}, together {in_unit(total, 'GiB', 3)}, which {verdict}. "
             + (_while_it_fits(job, card_bytes) if total < card_bytes else _what_would(job, state, card_bytes)))
 
 

@@ -46,9 +46,9 @@ STEP_COLLECTIVES = {                                           # by stage; 0 is 
 }
 
 
-def step_elements_sent(params: float, stage: int, world_size: int, reshard_after_forward: bool = True) -> float:
+def step_elements_sent(params: float, zero_stage: int, world_size: int, reshard_after_forward: bool = True) -> float:
     """Elements that one rank sends in a training step; without resharding, stage 3 gathers only once."""
-    if type(stage) is not int or stage not in STEP_COLLECTIVES:
-        raise BadValue(f"stage is 0 (DDP), 1, 2 or 3, not {stage!r}")
-    collectives = STEP_COLLECTIVES[stage][1 if stage == 3 and not reshard_after_forward else 0:]
+    if type(zero_stage) is not int or zero_stage not in STEP_COLLECTIVES:
+        raise BadValue(f"zero_stage is 0 (DDP), 1, 2 or 3, not {zero_stage!r}")
+    collectives = STEP_COLLECTIVES[zero_stage][1 if zero_stage == 3 and not reshard_after_forward else 0:]
     return sum(bytes_sent(collective, params, world_size) for collective in collectives)

@@ -12,11 +12,11 @@ from helpers.run.zero.stage_3 import ZERO_STAGES
 from helpers.run.zero.stages_1_2 import Zero1
 
 
-def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 1, num_layers: int = 8,
+def watched_step(rank: int, world_size: int, zero_stage: int, layers_together: int = 1, num_layers: int = 8,
                  width: int = 128, num_samples: int = 16, reshard_after_forward: bool = True) -> tuple[Residency, int]:
     """The second step, in which Adam has its moments: what is alive, and the bytes that this rank sends.
 
-    stage               1, 2 or 3, on `num_layers` layers [width, width] and inputs [num_samples, width], in fp32
+    zero_stage          1, 2 or 3, on `num_layers` layers [width, width] and inputs [num_samples, width], in fp32
     layers_together     layers of a bucket, or in stage 3 of a unit
     """
     if layers_together < 1:
@@ -24,7 +24,7 @@ def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 
     layers = list(mlp(width, num_layers))
     model = nn.Sequential(*(nn.Sequential(*layers[start:start + layers_together])
                             for start in range(0, num_layers, layers_together)))
-    zero = _of_stage(stage, model, 4 * width**2 * layers_together, reshard_after_forward)
+    zero = _of_stage(zero_stage, model, 4 * width**2 * layers_together, reshard_after_forward)
 
     def step() -> None:
         zero(torch.ones(num_samples, width)).sum().backward()
@@ -37,9 +37,9 @@ def watched_step(rank: int, world_size: int, stage: int, layers_together: int = 
     return alive, sent.sent
 
 
-def _of_stage(stage: int, model: nn.Sequential, bucket_bytes: int, reshard_after_forward: bool) -> Zero1:
-    if stage not in ZERO_STAGES:
-        raise BadValue(f"stage is 1, 2 or 3, not {stage!r}")
-    how = {"units": list(model), "reshard_after_forward": reshard_after_forward} if stage == 3 else \
+def _of_stage(zero_stage: int, model: nn.Sequential, bucket_bytes: int, reshard_after_forward: bool) -> Zero1:
+    if zero_stage not in ZERO_STAGES:
+        raise BadValue(f"zero_stage is 1, 2 or 3, not {zero_stage!r}")
+    how = {"units": list(model), "reshard_after_forward": reshard_after_forward} if zero_stage == 3 else \
         {"bucket_bytes": bucket_bytes}
-    return ZERO_STAGES[stage](model, **how)
+    return ZERO_STAGES[zero_stage](model, **how)

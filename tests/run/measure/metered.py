@@ -4,10 +4,11 @@ import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from helpers.run.launch import preload
 from helpers.run.measure.meters import memory, wire
 from helpers.run.models import mlp
 
-WIDTH, DEPTH = 1024, 40         # 160 MiB of fp32 parameters
+WIDTH = 1024                    # 4 MiB of fp32 parameters a layer
 
 
 def collective(rank, world_size, name, num_elements):
@@ -31,9 +32,9 @@ def collective(rank, world_size, name, num_elements):
     return counted
 
 
-def train_step(rank, world_size, how):
+def train_step(rank, world_size, how, depth):
     with memory() as grown:
-        model = mlp(WIDTH, DEPTH)
+        model = mlp(WIDTH, depth)
         if how == "fsdp":
             for block in model:
                 fully_shard(block)
@@ -44,3 +45,6 @@ def train_step(rank, world_size, how):
         model(torch.ones(2, WIDTH)).sum().backward()
         optimizer.step()
     return grown
+
+
+preload(__name__)

@@ -1,4 +1,5 @@
 """The meters count what the kernel counts: bytes of collectives, of DDP and FSDP, on the wire and in memory."""
+import functools
 import math
 from types import SimpleNamespace
 
@@ -10,18 +11,29 @@ from helpers.predict.collectives import bytes_sent
 from helpers.predict.memory import buffer_bytes, recipe, state_bytes
 from helpers.run.launch import launch
 from helpers.run.measure import meters
+from tests.run.in_turn import in_turn
 from tests.run.measure import metered
 
 FULL_BYTES = 4_000_032          # 4 MB of float32, a multiple of 2, 3 and 4 elements
+
+
+@functools.cache
+def collectives(world_size):
+    names = ("all_reduce", "all_gather", "all_to_all", "reduce_scatter", "broadcast", "send")
+    return in_turn(metered.collective, world_size, [(name, FULL_BYTES // 4) for name in names])
+
+
+def counted(name, world_size):
+    """By rank: the bytes of one collective."""
+    return collectives(world_size)[name, FULL_BYTES // 4]
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
 @pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "all_to_all"])
 def test_bytes_agree_with_the_formula(collective, world_size):
     """Within 1 % of the optimum: gloo's ring reaches it."""
-    run = launch(metered.collective, world_size, collective, FULL_BYTES // 4)
     expected = bytes_sent(collective, FULL_BYTES, world_size)
-    for wire in run.results:
+    for wire in counted(collective, world_size):
         assert wire.sent == pytest.approx(expected, rel=0.01)
         assert wire.received == pytest.approx(expected, rel=0.01)
 
@@ -29,15 +41,14 @@ def test_bytes_agree_with_the_formula(collective, world_size):
 @pytest.mark.parametrize("world_size", [2, 3, 4])
 def test_gloos_reduce_scatter_moves_what_an_all_reduce_moves(world_size):
     """Its optimum is half of that: gloo reduces everything everywhere, then drops the rest."""
-    run = launch(metered.collective, world_size, "reduce_scatter", FULL_BYTES // 4)
-    for wire in run.results:
+    for wire in counted("reduce_scatter", world_size):
         assert wire.sent == pytest.approx(bytes_sent("all_reduce", FULL_BYTES, world_size), rel=0.01)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
 def test_gloos_broadcast_is_a_tree(world_size):
     """The source sends once per level of a binomial tree; everybody else receives the tensor once."""
-    wires = launch(metered.collective, world_size, "broadcast", FULL_BYTES // 4).results
+    wires = counted("broadcast", world_size)
     assert wires[0].sent == pytest.approx(FULL_BYTES * math.ceil(math.log2(world_size)), rel=0.01)
     assert sum(w.sent for w in wires) == pytest.approx(FULL_BYTES * (world_size - 1), rel=0.01)
     assert [w.received for w in wires[1:]] == [pytest.approx(FULL_BYTES, rel=0.01)] * (world_size - 1)
@@ -45,7 +56,7 @@ def test_gloos_broadcast_is_a_tree(world_size):
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
 def test_a_send_moves_the_tensor_once_and_only_between_two(world_size):
-    first, second, *others = launch(metered.collective, world_size, "send", FULL_BYTES // 4).results
+    first, second, *others = counted("send", world_size)
     assert [first.sent, second.received] == [pytest.approx(FULL_BYTES, rel=0.01)] * 2
     assert all(quiet < 1000 for quiet in (first.received, second.sent, *(w.sent + w.received for w in others)))
 
@@ -131,17 +142,21 @@ def test_sparse_and_fake_tensors_are_counted_by_what_they_hold():
     del sparse, fake
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4])
-@pytest.mark.parametrize("how", ["ddp", "ddp with bucket view", "fsdp"])
-def test_memory_of_a_training_step_is_the_formula(how, world_size):
+STEPS = [(how, world_size) for how in ("ddp", "ddp with bucket view", "fsdp") for world_size in (1, 2, 4)]
+IN_TEST = [("ddp", 2), ("ddp with bucket view", 1), ("fsdp", 2)]
+
+
+@pytest.mark.parametrize(("how", "world_size", "depth"), [
+    *((*step, 20) for step in IN_TEST), *(pytest.param(*step, 40, marks=pytest.mark.soak) for step in STEPS)])
+def test_memory_of_a_training_step_is_the_formula(how, world_size, depth):
     """State by formula, exactly; the kernel's count within 5 % of state, buffers and 5 MiB that are always there."""
-    params, largest = metered.WIDTH**2 * metered.DEPTH, metered.WIDTH**2
+    params, largest = metered.WIDTH**2 * depth, metered.WIDTH**2
     stage = 3 if how == "fsdp" else 0
     state = state_bytes(params, world_size, stage, recipe("fp32"))
     buffers = buffer_bytes(params, stage, largest, recipe("fp32"), bucket_view=how == "ddp with bucket view")
     if how == "fsdp":
         buffers = 0                     # freed again when the step is over
-    for grown in launch(metered.train_step, world_size, how, timeout_s=60).results:
+    for grown in launch(metered.train_step, world_size, how, depth, timeout_s=60).results:
         assert state <= grown.tensors <= state + 1000         # step counters of 4 bytes
         assert grown.private == pytest.approx(state + buffers + 5 * 2**20, rel=0.05)
 
