@@ -82,7 +82,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.zero
 	$(BIN)/python -m benchmarks.simulate
 	$(BIN)/python -m benchmarks.pipeline
-	$(BIN)/python -m benchmarks.checks
+	$(if $(wildcard tests),$(BIN)/python -m benchmarks.checks)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -22,7 +22,7 @@
 #
 # To look inside, print in the cells where you try: checks hide what virtual ranks print.
 # If such a cell does not end, press stop: a loop in it does not.
-# The course's own collectives (`helpers.run.collectives`, `trees`, `doubling`, `pipelined_ring`), `helpers.predict` and `helpers.compare` are not allowed here.
+# The course's own collectives (`helpers.run.collectives`), `helpers.predict` and `helpers.compare` are not allowed here.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch

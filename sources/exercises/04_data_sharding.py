@@ -8,7 +8,7 @@
 # Some of your functions run on real ranks, joined by gloo.
 #
 # To look inside, print in the cells where you try: checks hide what ranks print.
-# `helpers.run.data`, `helpers.predict` and `helpers.compare` are not allowed in what you write, nor are `DistributedSampler` in the first exercise and `helpers.run.sampling` in the first two.
+# `helpers.run.data_sharding`, `helpers.predict` and `helpers.compare` are not allowed in what you write, nor is `DistributedSampler` in the first exercise.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch

@@ -7,7 +7,7 @@
 # Checks say which property is right and what is wrong with the others, as often as you like.
 # The grader runs some more cases than you see.
 #
-# `helpers.predict`, `helpers.compare` and our own ZeRO (`helpers.run.zero`, `flat`, ...) are what you are asked to write, so exercises 1 and 2 do without them; our ring and `Chunks` are yours to use.
+# `helpers.predict`, `helpers.compare` and our own ZeRO (`helpers.run.zero`) are what you are asked to write, so exercises 1 and 2 do without them; our ring and `Chunks` are yours to use.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false, "task": false}
 import torch

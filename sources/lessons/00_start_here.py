@@ -286,7 +286,7 @@ launch(other_order, 2).results
 # %% [markdown]
 # ## Read the helper
 #
-# Open `helpers/run/rank.py`: what happens inside each process.
+# Open `helpers/run/launch/rank.py`: what happens inside each process.
 #
 # 1. Which line is the rendezvous, and what is the place that all ranks know?
 # 2. `main` ends with `os._exit(0)` and not with `return`. The comment beside it says why. What would you see if it were otherwise?

@@ -391,7 +391,7 @@ def cured(mesh, how):
 #
 # ## Read the helper
 #
-# Open `helpers/run/collectives.py`, and beside it `helpers/run/pipelined_ring.py`.
+# Open `helpers/run/collectives/ring.py`, and beside it `pipelined_ring.py`.
 #
 # 1. In `ring_reduce_scatter`, what would rank $r$ own if the two index expressions had $+1$ added?
 # 2. In `pipelined_ring.py`, between which two lines can a piece arrive while another one is added?

@@ -424,7 +424,7 @@ Table(("has a gradient, on rank 0", "trunk.weight", "trunk.bias", "branch.weight
 #
 # ## Read the helper
 #
-# Open `helpers/run/ddp.py`.
+# Open `helpers/run/ddp/ddp.py`.
 #
 # 1. In `_ready`, why does the loop over buckets stop at the first one that is not full, even if a later one is?
 # 2. Where is the division by $N$, and why there?

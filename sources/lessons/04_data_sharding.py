@@ -417,7 +417,7 @@ launch(uneven, 2, "Join").results
 #
 # ## Read the helper
 #
-# Open `helpers/run/sampling.py` and `helpers/facts/sampling.py`.
+# Open `helpers/run/data_sharding/sampler.py` and `helpers/facts/data_sharding.py`.
 #
 # 1. Why does `_steps` draw a random number that nobody uses?
 # 2. What would change if `check_sampling` did not put generators back?

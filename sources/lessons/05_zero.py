@@ -153,7 +153,7 @@ predicted_vs_measured({f"moments on rank 0, N = {n}": (8 * math.ceil(P / n), siz
 # $8P/N$ bytes instead of $8P$, and the same training.
 # (1,732 does not divide by 3, so rank 0 has 578 elements and the others 577: `Chunks` makes the first ones longer.)
 #
-# `Zero1` in `helpers/run/zero.py` is this loop made usable: parameter groups, clipping, frozen parameters, a bf16 model with an fp32 master copy.
+# `Zero1` in `helpers/run/zero/stages_1_2.py` is this loop made usable: parameter groups, clipping, frozen parameters, a bf16 model with an fp32 master copy.
 #
 # ## Predict
 #
@@ -407,7 +407,7 @@ launch(validates, 2, timeout_s=10)
 #
 # ## Read the helper
 #
-# Open `helpers/run/zero.py` and `helpers/run/flat.py`.
+# Open `helpers/run/zero/stages_1_2.py` and `flat.py` beside it.
 #
 # 1. What do `Zero2._ready` and `Zero2._send` do that `Zero1.reduce` does not?
 # 2. `GradientBucket.take` sets `parameter.grad = None`. What would the picture look like without that line?

@@ -458,7 +458,7 @@ launch(train, 4, batch=16, make=OneCheckpoint)
 #
 # ## Read the helper
 #
-# Open `helpers/run/activations.py` and `PARTS` in `helpers/predict/activations.py`.
+# Open `helpers/run/measure/saved_tensors.py` and `PARTS` in `helpers/predict/activations.py`.
 #
 # 1. In `saved`, why is each tensor put into `first_of`, and not only its address?
 # 2. Which rows of `PARTS` does selective recomputation drop, and how often is s in their shapes?

@@ -234,7 +234,7 @@ axes = pipeline_picture({"simulated": predicted, "measured": trace_of(run)}, "ms
 #
 # ## Compare
 #
-# The formulas of `helpers/predict/bubble.py` against what the simulator counts, for 8 stages and 16 microbatches:
+# The formulas of `helpers/predict/pipeline/bubble.py` against what the simulator counts, for 8 stages and 16 microbatches:
 
 # %%
 claims = {"DualPipe": (bubble_dualpipe(8, 16), dualpipe(8, 16)), "1F1B": (bubble_1f1b(8, 16), one_f_one_b(8, 16)),

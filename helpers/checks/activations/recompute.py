@@ -146,7 +146,7 @@ def _wrong_split(model: PlanCase, answer: Split, best: tuple[float, Split], misc
     if again <= best[0] * (1 + 1e-9):
         return None
     return (f"{model}: {answer} fits, and runs {again:,.0f} FLOPs again; {best[0]:,.0f} would do"
-            + (miscounted or _why(model, answer, best)))
+            + (miscounted or _known_mistake(model, answer, best)))
 
 
 ROOM = ". What comes back in backward does not count here: leave no room for it"
@@ -179,7 +179,7 @@ def _is_best(model: PlanCase, answer: object, spare: str = "", **counted) -> boo
     return sum(answer) == model.layers and _fits(model, answer, kept, spare) and _sum(answer, again) == best[0]
 
 
-def _why(model: PlanCase, answer: Split, best: tuple[float, Split]) -> str:
+def _known_mistake(model: PlanCase, answer: Split, best: tuple[float, Split]) -> str:
     if not best[0]:
         return f". It fits as it is, since a block keeps {model.costs()[0][0]:,.0f} bytes: do yours weigh more?"
     if sorted(answer)[:2] == [0, 0]:

@@ -101,11 +101,12 @@ def _not_the_mean(found: BatchGradients | Raised) -> str | None:
         if got is None:
             return f"rank {rank} has no gradient: is backward called?"
         if not _alike(got, expected):
-            return "the gradient is not that of the mean over all samples: " + _why(got, expected, of_means, len(data))
+            return ("the gradient is not that of the mean over all samples: "
+                    + _known_mistake(got, expected, of_means, len(data)))
     return None
 
 
-def _why(got: list[float], expected: list[float], of_means: list[float], num_ranks: int) -> str:
+def _known_mistake(got: list[float], expected: list[float], of_means: list[float], num_ranks: int) -> str:
     if not all(map(math.isfinite, got)):
         return "it has numbers that are not finite. Is something divided by 0?"
     if _alike(got, of_means):

@@ -52,7 +52,7 @@ def _wrong_rate(function: object, cases: list[dict]) -> str | None:
         if not is_number(got):
             return f"a rate is asked for, not {shown(got)}"
         if not math.isclose(got, right, rel_tol=1e-6):
-            return f"{_said(case)}: {got:.4g}, expected {right:.4g}{_why(got, right, case)}"
+            return f"{_said(case)}: {got:.4g}, expected {right:.4g}{_known_mistake(got, right, case)}"
     return None
 
 
@@ -62,7 +62,7 @@ def _said(case: dict) -> str:
     return f"rate {case['rate']:g}, from {before} to {after}"
 
 
-def _why(got: float, right: float, case: dict) -> str:
+def _known_mistake(got: float, right: float, case: dict) -> str:
     batches = [case[when]["world_size"] * case[when]["batch_size"] for when in ("before", "after")]
     scale = batches[1] / batches[0]
     sums = right / case["rate"] / scale

@@ -104,11 +104,11 @@ def _not_scaled(run: Run, case: ClipGradients) -> str | None:
                 if not math.isclose(one, value * factor, rel_tol=1e-4, abs_tol=1e-9):
                     kind = "sharded" if number < len(case.sharded) else "replicated"
                     return (f"{_said(case)}: on rank {rank} {value:g} of a {kind} gradient became {one:.6g}, expected "
-                            f"{value * factor:.6g}{_why(one, value, case, factor)}")
+                            f"{value * factor:.6g}{_known_mistake(one, value, case, factor)}")
     return None
 
 
-def _why(got: float, value: float, case: ClipGradients, factor: float) -> str:
+def _known_mistake(got: float, value: float, case: ClipGradients, factor: float) -> str:
     if math.isnan(got):
         return ": is something divided by a norm of 0?"
     if math.isclose(got, value):

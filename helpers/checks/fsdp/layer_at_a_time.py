@@ -142,13 +142,13 @@ def _unlike(run: Run, model: LayerCase) -> str | None:
                 return f"{where}: a flat tensor of {len(expected)} elements is asked for, its chunk, not {what}"
             if (place := _first_apart(got, expected)) is not None:
                 return (f"{where}: element {place} is {got[place]:g}, expected {expected[place]:g}"
-                        + _why(got, layer, model, rank))
+                        + _known_mistake(got, layer, model, rank))
         if seen.changed:
             return f"{seen.changed} on rank {rank} was changed; step reads its arguments only"
     return too_little_sent(run, _least(model) * 2 / 3)      # of layers that are kept, less is sent
 
 
-def _why(got: list[float], layer: int, model: LayerCase, rank: int) -> str:
+def _known_mistake(got: list[float], layer: int, model: LayerCase, rank: int) -> str:
     """Which known mistake makes these numbers."""
     n, everybody = model.world_size, _expected(model, list(range(model.world_size)))[layer]
     own = _expected(model, [rank])[layer]

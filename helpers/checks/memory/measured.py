@@ -72,7 +72,7 @@ def _rank_wrong(run: Run, rank: int, ranks: int) -> str | None:
         return (f"rank {rank} returned {got:,.0f}, but its memory() block measured {metered:,}: "
                 + _not_metered(got, metered))
     if not math.isclose(got, expected, rel_tol=0.01):
-        return f"rank {rank} holds {got / MiB:.2f} MiB, expected {expected / MiB:.2f}: {_why(got, ranks)}"
+        return f"rank {rank} holds {got / MiB:.2f} MiB, expected {expected / MiB:.2f}: {_known_mistake(got, ranks)}"
     gathers = sum(s.rank == rank and s.kind.startswith("all_gather") for s in run.trace)
     moved = {family: sum(s.nbytes for s in run.trace if s.rank == rank and s.kind.startswith(family))
              for family in ("all_gather", "reduce_scatter")}
@@ -92,7 +92,7 @@ def _not_metered(got: float, metered: int) -> str:
     return "return that measurement's tensors"
 
 
-def _why(got: float, ranks: int) -> str:
+def _known_mistake(got: float, ranks: int) -> str:
     each = PARAMS / ranks
     known = {"that is DDP's size, the model is not sharded": 12 * PARAMS,
              "8 of 12 bytes a parameter: no momentum, no step inside the block, or gradients cleared?": 8 * each,

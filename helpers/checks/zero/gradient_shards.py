@@ -154,11 +154,11 @@ def _wrong_shards(run: Run, model: BucketCase, backward: int) -> str | None:
                 if not abs(one - expected) <= 1e-5 * expected:
                     return (f"shards[{number}] of rank {rank}, in backward {backward + 1}: {one:.10g}, expected "
                             f"{expected:.10g} (parameter {k} of rank r has {k + 1} times 10**r)"
-                            + _why(one, expected, n, backward, (k + 1) * 10.0**rank))
+                            + _known_mistake(one, expected, n, backward, (k + 1) * 10.0**rank))
     return None
 
 
-def _why(got: float, expected: float, n: int, backward: int, own: float) -> str:
+def _known_mistake(got: float, expected: float, n: int, backward: int, own: float) -> str:
     known = {": that is the sum": expected * n, ": that is divided twice": expected / n,
              ": that is its own gradient": own * (backward + 1), ": that is its own gradient, divided": own / n}
     if backward:

@@ -118,11 +118,11 @@ def _unlike(run: Run, job: AdamCase) -> str | None:
                       if not abs(one - other) <= CLOSE * RATE), None)
         if place is not None:
             return (f"{_of(job)}, element {place} on rank {rank} is {got[place]:.6g} after {NUM_STEPS} steps, expected "
-                    f"{right[place]:.6g}{_why(got, place, job, rank)}")
+                    f"{right[place]:.6g}{_known_mistake(got, place, job, rank)}")
     return too_little_sent(run, NUM_STEPS * _least(job))
 
 
-def _why(got: list[float], place: int, job: AdamCase, rank: int) -> str:
+def _known_mistake(got: list[float], place: int, job: AdamCase, rank: int) -> str:
     """Which known mistake makes this number."""
     ranks = list(range(job.world_size))
     start = [value for parameter in job.parameters() for value in parameter.reshape(-1).tolist()]

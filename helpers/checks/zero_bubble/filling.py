@@ -64,14 +64,14 @@ def _not_shorter(case: FillCase, schedule: Schedule) -> str | None:
     whole = length(one_f_one_b(case.num_ranks, case.num_microbatches))
     if (now := length(schedule)) < whole:
         return None
-    return with_grid(schedule, f"{case} takes {now} slots, and 1F1B {whole}: {_why(case, schedule)}")
+    return with_grid(schedule, f"{case} takes {now} slots, and 1F1B {whole}: {_what_holds_it_up(case, schedule)}")
 
 
 def _too_long(case: FillCase, schedule: Schedule) -> str | None:
     least = 3 * case.num_microbatches + case.num_ranks - 1
     if (now := length(schedule)) == least:
         return None
-    return with_grid(schedule, f"{case} takes {now} slots, and {least} are enough: {_why(case, schedule)}")
+    return with_grid(schedule, f"{case} takes {now} slots, and {least} are enough: {_what_holds_it_up(case, schedule)}")
 
 
 def _gap(case: FillCase, schedule: Schedule) -> str | None:
@@ -89,7 +89,7 @@ def _gaps(row: list[tuple[int, Action]], first: int = 0) -> list[tuple[int, int,
     return [(idle, slot, step) for idle, (slot, step) in zip(free, row, strict=False) if slot > idle]
 
 
-def _why(case: FillCase, schedule: Schedule) -> str:
+def _what_holds_it_up(case: FillCase, schedule: Schedule) -> str:
     """What keeps the order from being shorter: an idle slot that a step could fill, else the longest chain."""
     placed = slots(schedule)
     idle = sorted((slot, rank) for rank, row in enumerate(placed) for start, end, _ in _gaps(row)

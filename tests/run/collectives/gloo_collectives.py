@@ -3,6 +3,7 @@ import torch
 import torch.distributed as dist
 
 from helpers.run.collectives import doubling, pipelined_ring_all_reduce, ring, trees
+from helpers.run.launch import preload
 from helpers.run.measure.meters import wire
 
 ALL_REDUCES = (ring.naive_all_reduce, ring.ring_all_reduce, doubling.recursive_doubling_all_reduce,
@@ -15,8 +16,11 @@ ALL_TO_ALLS = (ring.naive_all_to_all, ring.pairwise_all_to_all)
 BY_NAME = {a.__name__: a for a in (*ALL_REDUCES, *REDUCES, *BROADCASTS, *REDUCE_SCATTERS, *ALL_GATHERS, *ALL_TO_ALLS)}
 
 
-def wrong_ones(mesh, sizes, dtypes):
-    """Names of all algorithms that differ from torch's, with the case; sums of small whole numbers are exact."""
+def wrong_ones(mesh, cases):
+    """Names of all algorithms that differ from torch's, with the case; sums of small whole numbers are exact.
+
+    cases   of sizes and dtypes
+    """
     rank, n = mesh.rank, mesh.world_size
     wrong = []
 
@@ -24,32 +28,31 @@ def wrong_ones(mesh, sizes, dtypes):
         if not torch.equal(got, expected):
             wrong.append((algorithm.__name__, size, got.dtype, got.tolist()[:4], expected.tolist()[:4]))
 
-    for dtype in dtypes:
-        for size in sizes:
-            mine = ((torch.arange(size) * 7 + rank * 3) % 11).to(dtype)
-            total = mine.clone()
-            dist.all_reduce(total)
-            for all_reduce in ALL_REDUCES:
-                all_reduce(mesh, tensor := mine.clone())
-                expect(all_reduce, tensor, total, size)
-            for reduce_scatter in REDUCE_SCATTERS:
-                expect(reduce_scatter, reduce_scatter(mesh, mine.clone()), total.tensor_split(n)[rank], size)
-            for root in {0, n // 2, n - 1}:
-                dist.broadcast(sent := mine.clone(), root)
-                for broadcast in BROADCASTS:
-                    broadcast(mesh, tensor := mine.clone(), root)
-                    expect(broadcast, tensor, sent, size)
-                for reduce in REDUCES:
-                    reduce(mesh, tensor := mine.clone(), root)
-                    if rank == root:
-                        expect(reduce, tensor, total, size)
-            for all_gather in ALL_GATHERS:
-                tensor = torch.full_like(mine, 9)
-                tensor.tensor_split(n)[rank].copy_(mine.tensor_split(n)[rank])
-                all_gather(mesh, tensor)
-                expect(all_gather, tensor, _gathered(mine, n, rank), size)
-            for all_to_all in ALL_TO_ALLS:
-                expect(all_to_all, all_to_all(mesh, mine.clone()), _exchanged(mine, n, rank), size)
+    for size, dtype in cases:
+        mine = ((torch.arange(size) * 7 + rank * 3) % 11).to(dtype)
+        total = mine.clone()
+        dist.all_reduce(total)
+        for all_reduce in ALL_REDUCES:
+            all_reduce(mesh, tensor := mine.clone())
+            expect(all_reduce, tensor, total, size)
+        for reduce_scatter in REDUCE_SCATTERS:
+            expect(reduce_scatter, reduce_scatter(mesh, mine.clone()), total.tensor_split(n)[rank], size)
+        for root in {0, n // 2, n - 1}:
+            dist.broadcast(sent := mine.clone(), root)
+            for broadcast in BROADCASTS:
+                broadcast(mesh, tensor := mine.clone(), root)
+                expect(broadcast, tensor, sent, size)
+            for reduce in REDUCES:
+                reduce(mesh, tensor := mine.clone(), root)
+                if rank == root:
+                    expect(reduce, tensor, total, size)
+        for all_gather in ALL_GATHERS:
+            tensor = torch.full_like(mine, 9)
+            tensor.tensor_split(n)[rank].copy_(mine.tensor_split(n)[rank])
+            all_gather(mesh, tensor)
+            expect(all_gather, tensor, _gathered(mine, n, rank), size)
+        for all_to_all in ALL_TO_ALLS:
+            expect(all_to_all, all_to_all(mesh, mine.clone()), _exchanged(mine, n, rank), size)
     return wrong
 
 
@@ -79,3 +82,6 @@ def bytes_sent(mesh, num_elements):
             algorithm(mesh, tensor)
         counted[name] = sent.sent
     return counted
+
+
+preload(__name__)

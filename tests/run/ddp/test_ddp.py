@@ -65,7 +65,7 @@ def trained(world_size, few):
                    [(name,) for name in CASES if (name in FEW.get(world_size, CASES)) == few])
 
 
-@pytest.mark.parametrize(("name", "world_size"), runs())
+@pytest.mark.parametrize(("name", "world_size"), list(runs()))
 def test_every_way_trains_as_one_process_does_on_the_whole_batch(name, world_size):
     """To 1e-6 in float32; the ranks are equal to the last bit."""
     reference = programs.train(CASES[name])

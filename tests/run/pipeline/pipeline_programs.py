@@ -1,4 +1,5 @@
 """Rank programs for pipelines: what a schedule, one process and PyTorch make of the same stages and the same batch."""
+import functools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from torch.nn.functional import mse_loss
 from helpers.facts.errors import BadValue
 from helpers.facts.schedules import BUILDERS, Action, Schedule, gpipe, one_f_one_b, zb_h1
 from helpers.facts.schedules.start_order import playable
+from helpers.run.launch import preload
 from helpers.run.measure.meters import live_tensor_bytes
 from helpers.run.pipeline import run_schedule
 from helpers.run.pipeline.executor import PlayedPart
@@ -22,6 +24,7 @@ NUM_MICROBATCHES = (1, 3, 8, 9, 10)     # fewer than ranks, a multiple of them, 
 Gradients = dict[int, dict[str, Tensor | None]]
 
 
+@functools.cache
 def schedules(world_size: int) -> dict[tuple[str, int], Schedule]:
     """All eight, for every number of microbatches that they take."""
     found = {}
@@ -78,18 +81,14 @@ def piped(rank: int, schedule: Schedule, stages: list[nn.Module], x: Tensor, y: 
 
 # ---- results of all schedules
 
-def every_schedule(rank: int, world_size: int) -> dict[tuple, Outcome]:
-    outcomes = {}
-    for (name, m), schedule in schedules(world_size).items():
-        for dtype in (torch.float32, torch.float64):
-            model = stages_of_model(schedule.num_stages, dtype)
-            outcomes[name, m, dtype] = piped(rank, schedule, model, *batch(m, dtype))
-    return outcomes
+def in_a_schedule(rank: int, world_size: int, name: str, num_microbatches: int, dtype: torch.dtype) -> Outcome:
+    schedule = schedules(world_size)[name, num_microbatches]
+    return piped(rank, schedule, stages_of_model(schedule.num_stages, dtype), *batch(num_microbatches, dtype))
 
 
-def kept_by_linear_layers(rank: int, world_size: int) -> dict[tuple, list[int]]:
-    return {key: piped(rank, schedule, linear_stages(schedule.num_stages), *batch(schedule.num_microbatches))
-            .played.kept_bytes for key, schedule in schedules(world_size).items()}
+def kept_by_linear_layers(rank: int, world_size: int, name: str, num_microbatches: int) -> list[int]:
+    schedule = schedules(world_size)[name, num_microbatches]
+    return piped(rank, schedule, linear_stages(schedule.num_stages), *batch(num_microbatches)).played.kept_bytes
 
 
 def every_given(rank: int, world_size: int, given: list[Schedule]) -> list[Outcome]:
@@ -296,3 +295,6 @@ def _refused_copies(rank: int, world_size: int, of: Callable) -> dict[str, str]:
         "shapes": of(tied=[[(0, "0.weight"), (1, "0.bias")]]),
         "two seeds": of(unlike, schedule=BUILDERS["DualPipe"](world_size, 4)),
     }
+
+
+preload(__name__)

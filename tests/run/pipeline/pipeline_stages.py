@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, linear, mse_loss
 from torch.nn.utils.parametrizations import weight_norm
 
 from helpers.facts.schedules import BUILDERS, one_f_one_b, zb_h1
+from helpers.run.launch import preload
 from helpers.run.models import Block
 from tests.run.pipeline.pipeline_programs import SAMPLES, WIDTH, Gradients, Outcome, gradients, piped
 
@@ -216,24 +217,21 @@ def optimizer_of(modules: list[nn.Module]) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters.values(), lr=0.1, momentum=0.9, weight_decay=0.01)
 
 
-def trains_gpt(rank: int, world_size: int, dtype: torch.dtype) -> dict[str, dict[int, dict[str, Tensor]]]:
-    """By schedule: the parameters of this rank's stages after three steps."""
-    trained = {}
-    for name in ("1F1B", "interleaved 1F1B", "ZB-H1", "ZB-V", "DualPipe", "DualPipeV"):
-        schedule = BUILDERS[name](world_size, 8)
-        stages = gpt_stages(schedule.num_stages, dtype)
-        mine = {number: stages[number] for number in schedule.stages_of[rank]}
-        if name == "DualPipeV" and len({0, schedule.num_stages - 1} & set(mine)) == 2:
-            stages[-1].head.weight = stages[0].tokens.weight    # a rank with both ends may have one tensor for both
-        optimizer = optimizer_of(list(mine.values()))
-        for step in range(3):
-            optimizer.zero_grad()
-            piped(rank, schedule, stages, *text(step, 8), text_loss, boundary=(SAMPLES, LENGTH, WIDTH), dtype=dtype,
-                  tied=[[(0, "tokens.weight"), (schedule.num_stages - 1, "head.weight")]])
-            optimizer.step()
-        trained[name] = {number: {key: p.detach() for key, p in stage.named_parameters(remove_duplicate=False)}
-                         for number, stage in mine.items()}
-    return trained
+def trains_gpt(rank: int, world_size: int, name: str, dtype: torch.dtype) -> dict[int, dict[str, Tensor]]:
+    """The parameters of this rank's stages after three steps."""
+    schedule = BUILDERS[name](world_size, 8)
+    stages = gpt_stages(schedule.num_stages, dtype)
+    mine = {number: stages[number] for number in schedule.stages_of[rank]}
+    if name == "DualPipeV" and len({0, schedule.num_stages - 1} & set(mine)) == 2:
+        stages[-1].head.weight = stages[0].tokens.weight        # a rank with both ends may have one tensor for both
+    optimizer = optimizer_of(list(mine.values()))
+    for step in range(3):
+        optimizer.zero_grad()
+        piped(rank, schedule, stages, *text(step, 8), text_loss, boundary=(SAMPLES, LENGTH, WIDTH), dtype=dtype,
+              tied=[[(0, "tokens.weight"), (schedule.num_stages - 1, "head.weight")]])
+        optimizer.step()
+    return {number: {key: p.detach() for key, p in stage.named_parameters(remove_duplicate=False)}
+            for number, stage in mine.items()}
 
 
 def gpt_alone(num_stages: int, dtype: torch.dtype) -> dict[int, dict[str, Tensor]]:
@@ -247,3 +245,6 @@ def gpt_alone(num_stages: int, dtype: torch.dtype) -> dict[int, dict[str, Tensor
         optimizer.step()
     return {number: {key: p.detach() for key, p in stage.named_parameters(remove_duplicate=False)}
             for number, stage in enumerate(stages)}
+
+
+preload(__name__)

@@ -16,13 +16,19 @@ from helpers.facts.schedules.schedule import parse
 from helpers.run.launch import RankFailed, launch
 from helpers.run.measure.live_saved import LiveSavedBytes
 from helpers.run.pipeline import OwedWeights, deferred_weights
+from tests.pairwise import pairwise
+from tests.run.in_turn import in_turn
 from tests.run.pipeline import pipeline_programs as programs
 from tests.run.pipeline import pipeline_stages
 from tests.run.pipeline.pipeline_programs import SAMPLES, WIDTH, alone, batch, linear_stages, schedules, stages_of_model
 
-SIZES = (2, 4)
-RUNS = [(size, *key) for size in SIZES for key in schedules(size)]
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
+SIZES = (2, 4)
+RUNS = [(size, *key, dtype) for size in SIZES for key in schedules(size) for dtype in TOLERANCE]
+ALWAYS = [(4, name, 8, torch.float64) for name in BUILDERS]
+ALWAYS += pairwise(SIZES, tuple(BUILDERS), programs.NUM_MICROBATCHES, tuple(TOLERANCE),
+                   allowed=lambda *run: run in RUNS, given=ALWAYS)
+MATRIX = [*ALWAYS, *(pytest.param(*run, marks=pytest.mark.soak) for run in RUNS if run not in ALWAYS)]
 
 
 def off_by(gradient, reference):
@@ -39,49 +45,53 @@ def worst(ranks, reference):
 
 
 @functools.cache
-def every_schedule(world_size):
-    return launch(programs.every_schedule, world_size, timeout_s=120).results
+def outcomes(world_size, always):
+    """By schedule, number of microbatches and dtype."""
+    runs = [run for n, *run in RUNS if n == world_size and ((n, *run) in ALWAYS) == always]
+    return in_turn(programs.in_a_schedule, world_size, map(tuple, runs))
+
+
+def outcomes_of(*run):
+    return outcomes(run[0], run in ALWAYS)[run[1:]]
 
 
 @functools.cache
-def kept_by_linear_layers(world_size):
-    return launch(programs.kept_by_linear_layers, world_size, timeout_s=120).results
+def alone_once(num_stages, num_microbatches, dtype):
+    return alone(stages_of_model(num_stages, dtype), *batch(num_microbatches, dtype))
 
 
 # ---- results
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("world_size", "name", "num_microbatches"), RUNS)
+@pytest.mark.parametrize(("world_size", "name", "num_microbatches", "dtype"), MATRIX)
 def test_every_schedule_gives_the_gradients_and_the_loss_of_one_process(world_size, name, num_microbatches, dtype):
-    ranks = [by[name, num_microbatches, dtype] for by in every_schedule(world_size)]
-    num_stages = BUILDERS[name](world_size, num_microbatches).num_stages
-    loss, reference = alone(stages_of_model(num_stages, dtype), *batch(num_microbatches, dtype))
+    ranks = outcomes_of(world_size, name, num_microbatches, dtype)
+    loss, reference = alone_once(BUILDERS[name](world_size, num_microbatches).num_stages, num_microbatches, dtype)
     assert {stage for rank in ranks for stage in rank.gradients} == set(reference)
     assert worst([rank.gradients for rank in ranks], reference) < TOLERANCE[dtype]
     assert sum(rank.played.loss for rank in ranks) == pytest.approx(loss, rel=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize(("world_size", "name", "num_microbatches"), RUNS)
-def test_ranks_do_what_is_written_in_the_order_in_which_it_is_written(world_size, name, num_microbatches):
+@pytest.mark.parametrize(("world_size", "name", "num_microbatches", "dtype"), MATRIX)
+def test_ranks_do_what_is_written_in_the_order_in_which_it_is_written(world_size, name, num_microbatches, dtype):
     schedule = BUILDERS[name](world_size, num_microbatches)
-    for rank, by in enumerate(every_schedule(world_size)):
-        trace = by[name, num_microbatches, torch.float32].played.trace
+    for rank, outcome in enumerate(outcomes_of(world_size, name, num_microbatches, dtype)):
+        trace = outcome.played.trace
         assert [parse(span.label) for span in trace] == list(schedule.steps[rank])
         assert [span.kind for span in trace] == [step.kind for step in schedule.steps[rank]]
         assert all(before.end <= after.start for before, after in itertools.pairwise(trace))
         assert {span.rank for span in trace} == {rank}
 
 
-def test_any_legal_order_ends_and_gives_the_gradients_of_one_process():
-    """Stages anywhere, some on several ranks (whose gradients have the same bits), some backwards split: 60 orders."""
-    given = [programs.any_legal_schedule(seed, 3) for seed in range(60)]
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 60), marks=pytest.mark.soak)], ids=str)
+def test_any_legal_order_ends_and_gives_the_gradients_of_one_process(seeds):
+    """Stages anywhere, some on several ranks (whose gradients have the same bits), some backwards split."""
+    given = [programs.any_legal_schedule(seed, 3) for seed in seeds]
     for schedule in given:
         validate(schedule)
     assert any(len(holders) == 3 for schedule in given for holders in schedule.holders)
     results = launch(programs.every_given, 3, given, timeout_s=120).results
     for number, schedule in enumerate(given):
-        _, reference = alone(stages_of_model(schedule.num_stages, torch.float64),
-                             *batch(schedule.num_microbatches, torch.float64))
+        _, reference = alone_once(schedule.num_stages, schedule.num_microbatches, torch.float64)
         ranks = [rank[number].gradients for rank in results]
         assert worst(ranks, reference) < 1e-12, schedule
         for stage in reference:
@@ -94,8 +104,7 @@ def test_one_rank_may_hold_all_stages_or_three_of_them():
     for world_size, some in enumerate(given, 1):
         results = launch(programs.every_given, world_size, some).results
         for number, schedule in enumerate(some):
-            _, reference = alone(stages_of_model(schedule.num_stages, torch.float64),
-                                 *batch(schedule.num_microbatches, torch.float64))
+            _, reference = alone_once(schedule.num_stages, schedule.num_microbatches, torch.float64)
             assert worst([rank[number].gradients for rank in results], reference) < 1e-12
 
 
@@ -116,21 +125,36 @@ def units(stage, last):
     return whole, kept.now()
 
 
-@pytest.mark.parametrize(("world_size", "name", "num_microbatches"), RUNS)
+@functools.cache
+def units_of_each(num_stages):
+    stages = linear_stages(num_stages)
+    return [units(stage, stage is stages[-1]) for stage in stages]
+
+
+KEPT = [(size, *key) for size in SIZES for key in schedules(size)]
+ALWAYS_KEPT = [run for run in KEPT if any(other[:3] == run for other in ALWAYS)]
+
+
+@functools.cache
+def all_kept(world_size, always):
+    runs = [run for n, *run in KEPT if n == world_size and ((n, *run) in ALWAYS_KEPT) == always]
+    return in_turn(programs.kept_by_linear_layers, world_size, map(tuple, runs))
+
+
+@pytest.mark.parametrize(("world_size", "name", "num_microbatches"), [
+    *ALWAYS_KEPT, *(pytest.param(*run, marks=pytest.mark.soak) for run in KEPT if run not in ALWAYS_KEPT)])
 def test_a_rank_keeps_what_its_order_says_to_the_byte(world_size, name, num_microbatches):
-    schedule = BUILDERS[name](world_size, num_microbatches)
-    stages = linear_stages(schedule.num_stages)
-    kept, waiting = zip(*(units(stage, stage is stages[-1]) for stage in stages), strict=True)
+    run, schedule = (world_size, name, num_microbatches), BUILDERS[name](world_size, num_microbatches)
+    kept, waiting = zip(*units_of_each(schedule.num_stages), strict=True)
     assert all(x_bytes > SAMPLES * WIDTH * 4 for x_bytes in kept)
-    for rank, by in enumerate(kept_by_linear_layers(world_size)):
-        assert by[name, num_microbatches] == held(schedule.steps[rank], kept, waiting)
+    for rank, kept_bytes in enumerate(all_kept(world_size, run in ALWAYS_KEPT)[run[1:]]):
+        assert kept_bytes == held(schedule.steps[rank], kept, waiting)
 
 
 @pytest.mark.parametrize(("name", "microbatches"), [("GPipe", [8, 8, 8, 8]), ("1F1B", [4, 3, 2, 1])])
 def test_what_ranks_keep_at_most_is_that_of_the_textbook(name, microbatches):
-    stages = linear_stages(4)
-    for rank, by in enumerate(kept_by_linear_layers(4)):
-        assert max(by[name, 8]) == microbatches[rank] * units(stages[rank], rank == 3)[0]
+    for rank, kept_bytes in enumerate(all_kept(4, True)[name, 8]):
+        assert max(kept_bytes) == microbatches[rank] * units_of_each(4)[rank][0]
 
 
 @pytest.mark.parametrize("name", ["1F1B", "ZB-V", "DualPipe"])
@@ -210,16 +234,19 @@ def test_stages_in_bf16_hand_on_bf16():
 
 # ---- copies
 
+GPTS = ("1F1B", "interleaved 1F1B", "ZB-H1", "ZB-V", "DualPipe", "DualPipeV")
+
+
 @functools.cache
 def trained_gpts(dtype):
-    return launch(pipeline_stages.trains_gpt, 4, dtype, timeout_s=60).results
+    return in_turn(pipeline_stages.trains_gpt, 4, [(name, dtype) for name in GPTS])
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", ["1F1B", "interleaved 1F1B", "ZB-H1", "ZB-V", "DualPipe", "DualPipeV"])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.soak), torch.float64])
+@pytest.mark.parametrize("name", GPTS)
 def test_tied_ends_stay_one_and_train_as_in_one_process(name, dtype):
     """All copies, DualPipe's four of the table as well, are equal to the last bit after three steps."""
-    ranks = [by[name] for by in trained_gpts(dtype)]
+    ranks = trained_gpts(dtype)[name, dtype]
     num_stages = BUILDERS[name](4, 8).num_stages
     reference = pipeline_stages.gpt_alone(num_stages, dtype)
     assert worst(ranks, reference) < 3 * TOLERANCE[dtype]

@@ -9,11 +9,18 @@ from torch import nn
 from helpers.run.data_sharding import part_of_batch
 from helpers.run.launch import RankFailed, launch
 from helpers.run.zero import Zero1, Zero2, Zero3
+from tests.pairwise import pairwise
 from tests.run.ddp.ddp_programs import wraps_nothing, wraps_unlike_models
+from tests.run.in_turn import in_turn
 from tests.run.zero import zero_programs as programs
-from tests.run.zero.zero_cases import CASES, STAGES, Language, Routed
+from tests.run.zero.zero_cases import CASES, STAGES, WAYS, Language, Routed
 
 RUNS = [(name, way) for name, case in CASES.items() for way in case.ways]
+ODD, FEW = "odd sizes, groups, clipped", "fewer elements than ranks, a rank without samples"
+ALWAYS = [(name, way, world_size) for name, way in RUNS for world_size in (1, 2)]
+ALWAYS += [(ODD, way, 3) for way in STAGES] + [(FEW, way, 4) for way in STAGES]
+ALWAYS += pairwise(tuple(CASES), WAYS, (4,), allowed=lambda name, way, _: way in CASES[name].ways, given=ALWAYS)
+MORE = [(*run, world_size) for world_size in (3, 4) for run in RUNS if (*run, world_size) not in ALWAYS]
 
 
 def off_by(tensor, reference):
@@ -37,17 +44,25 @@ def alone(name, dtype=torch.float32):
 
 
 @functools.cache
-def trained(world_size):
-    return launch(programs.trained_each_way, world_size, timeout_s=200).results
+def trained(world_size, always):
+    """By case and way."""
+    runs = [(name, way) for name, way in RUNS if ((name, way, world_size) in ALWAYS) == always]
+    return in_turn(programs.trained, world_size, runs, timeout_s=200)
 
 
 # ---- results
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
-@pytest.mark.parametrize(("name", "way"), RUNS)
+def test_each_way_and_each_case_is_tried_on_four_ranks():
+    assert {name for name, _, world_size in ALWAYS if world_size == 4} == set(CASES)
+    assert {way for _, way, world_size in ALWAYS if world_size == 4} == set(WAYS)
+    assert all(way in CASES[name].ways for name, way, _ in ALWAYS)
+
+
+@pytest.mark.parametrize(("name", "way", "world_size"), [
+    *ALWAYS, *(pytest.param(*run, marks=pytest.mark.soak) for run in MORE)])
 def test_every_way_trains_as_one_process_does_on_the_whole_batch(name, way, world_size):
     """To 1e-6 in float32 after all steps; the ranks end with the same numbers, to the last bit."""
-    ranks = [by[name, way] for by in trained(world_size)]
+    ranks = trained(world_size, (name, way, world_size) in ALWAYS)[name, way]
     assert all(torch.equal(parameters, ranks[0][0]) for parameters, _ in ranks)
     (parameters, norms), (expected, expected_norms) = ranks[0], alone(name)
     assert off_by(parameters, expected) < 1e-6
@@ -97,7 +112,7 @@ def test_the_mixed_recipe_is_that_of_one_process_to_the_last_bit(world_size):
         assert [stage for stage in STAGES if not torch.equal(by_stage[stage], plainly)] == []
 
 
-@pytest.mark.parametrize("world_size", [3, 4])
+@pytest.mark.parametrize("world_size", [3, pytest.param(4, marks=pytest.mark.soak)])
 def test_more_ranks_are_no_further_from_it_than_bf16_is_from_float32(world_size):
     """A sum of three has the ring's order, which moves what bf16 rounds: by less than four roundings of 2**-8, in norm,
     and less than rounding moves the recipe away from training in float32."""

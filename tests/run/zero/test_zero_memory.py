@@ -23,7 +23,7 @@ def all_held(world_size):
 CONFIGURATIONS = [(sizes, recipe, stage) for sizes in SIZES for recipe in DTYPES for stage in STAGES]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", [1, 2, 3, pytest.param(4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("sizes", "recipe", "stage"), CONFIGURATIONS)
 def test_a_rank_holds_what_the_formula_says(sizes, recipe, stage, world_size):
     """A sharded term of b bytes is b * sum over flat parameters [n] of the length of chunk `rank` of n: P b / N if N
@@ -42,7 +42,7 @@ def test_a_rank_holds_what_the_formula_says(sizes, recipe, stage, world_size):
 
 
 @pytest.mark.parametrize(("sizes", "recipe", "stage"), CONFIGURATIONS)
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("world_size", [2, 3, pytest.param(4, marks=pytest.mark.soak)])
 def test_the_ranks_shards_together_are_the_state_once(sizes, recipe, stage, world_size):
     ranks = [by[sizes, recipe, stage] for by in all_held(world_size)]
     once = state_by_term(sum(ranks[0][2]), recipe=RECIPES[recipe])
@@ -68,7 +68,7 @@ def all_sent(world_size):
     return launch(measured.sent_by_each, world_size, timeout_s=60).results
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", [1, 2, 3, pytest.param(4, marks=pytest.mark.soak)])
 def test_a_step_sends_2_p_in_stages_1_and_2_and_3_p_in_stage_3(world_size):
     """Times (N-1)/N, to 1 %, by the kernel's count; without resharding stage 3 sends 2 P, too."""
     for by in all_sent(world_size):
@@ -77,7 +77,7 @@ def test_a_step_sends_2_p_in_stages_1_and_2_and_3_p_in_stage_3(world_size):
             assert by[stage, reshard] == pytest.approx(formula, rel=0.01)
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("world_size", [2, 3, pytest.param(4, marks=pytest.mark.soak)])
 def test_pytorchs_send_more_on_gloo(world_size):
     """Beside DDP, gradients are all_reduced, 2 P, and shards broadcast; gloo's reduce_scatter, which fully_shard calls,
     moves as much as an all_reduce."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from helpers.run.commands.zero import all_parameters
+from helpers.run.launch import preload
 from helpers.run.measure.residency import residency
 from helpers.run.models import mlp, perceptron
 from helpers.run.zero import ZERO_STAGES, Zero3
@@ -206,3 +207,6 @@ def validates_on_rank_0(rank, world_size):
     zero = build(3, small())
     if rank == 0:
         zero(inputs(rank))
+
+
+preload(__name__)

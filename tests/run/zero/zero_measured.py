@@ -7,6 +7,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.checks.judge.live_peak import settled
+from helpers.run.launch import preload
 from helpers.run.measure.meters import live_tensor_bytes, memory, wire
 from helpers.run.measure.residency import residency
 from helpers.run.models import mlp, perceptron
@@ -111,3 +112,6 @@ def lives(rank, world_size):
             step(model, LIVING[0])
         found[stage] = alive
     return found
+
+
+preload(__name__)

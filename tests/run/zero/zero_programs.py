@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import ExponentialLR
 
 from helpers.run.data_sharding import global_mean, part_of_batch
+from helpers.run.launch import preload
 from helpers.run.models import regression
 from helpers.run.zero import Zero1, Zero2, Zero3
 from tests.run.ddp.ddp_programs import build, flat
@@ -125,17 +126,8 @@ def _evaluate(model: nn.Module, x: Tensor) -> None:
     model.train()
 
 
-def trained_each_way(rank: int, world_size: int) -> dict[tuple[str, str], tuple[Tensor, Tensor]]:
-    """All cases; a failure says at which."""
-    trained = {}
-    for name, case in CASES.items():
-        for way in case.ways:
-            try:
-                trained[name, way] = train(case, way, rank, world_size)
-            except Exception as error:
-                error.add_note(f"in the case {name!r}, {way}")
-                raise
-    return trained
+def trained(rank: int, world_size: int, name: str, way: str) -> tuple[Tensor, Tensor]:
+    return train(CASES[name], way, rank, world_size)
 
 
 def one_default_step(rank: int, world_size: int) -> list[Tensor]:
@@ -197,3 +189,5 @@ def never_zeroes(rank: int, world_size: int, way: str) -> tuple[Tensor, Tensor]:
         found.append(trainer.parameters())
     return tuple(found)
 
+
+preload(__name__)
