@@ -74,6 +74,17 @@ def test_a_circle_is_found():
     assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
+def test_every_test_is_in_a_tier():
+    """`make fast` leaves four folders out, and tests that start ranks; each other tier names its own folders."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert "$(foreach folder,run checks grade browser,--ignore=tests/$(folder))" in makefile
+    for folders in ("tests/run tests/checks tests/compare", "pytest -q tests/grade\n", "pytest -q tests/browser\n"):
+        assert folders in makefile
+    with_ranks = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")
+                  if "mark.ranks" in path.read_text() and path != Path(__file__)}
+    assert with_ranks <= {"run", "checks", "compare"}
+
+
 def test_a_topic_has_one_name_in_all_layers():
     """A folder or module named after a topic is spelt as the lesson's folder of exercises is."""
     topics = {path.name[3:] for path in (ROOT / "solutions").iterdir() if path.is_dir()}

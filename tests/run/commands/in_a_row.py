@@ -39,7 +39,8 @@ def _status(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    for number, (each, given) in enumerate(json.loads(sys.argv[2]).items()):
+    root, calls = Path(sys.argv[1]), json.loads(sys.argv[2])
+    for number, (each, given) in enumerate(calls.items()):
         if "TORCHELASTIC_RESTART_COUNT" in os.environ:      # a rendezvous of its own for each, as after a restart
             os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)
-        call(Path(sys.argv[1]), each, given)
+        call(root, each, given)

@@ -214,7 +214,7 @@ def sends_kept(rank: int, world_size: int) -> list[int]:
             most[-1] = max(most[-1], len(self.sending))
 
     import helpers.run.pipeline.executor as module
-    module.Post = Counting
+    module.StageMessages = Counting
     for m in (8, 16, 32):
         most.append(0)
         piped(rank, one_f_one_b(world_size, m), stages_of_model(world_size), *batch(m))
