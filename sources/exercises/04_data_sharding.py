@@ -261,11 +261,11 @@ def evaluated(rank, world_size):
 launch(evaluated, 4).results
 
 # %% nbgrader={"grade": true, "grade_id": "accuracy-check", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-from helpers.checks.data_sharding import accuracy
+from helpers.checks.data_sharding import evaluations
 
-points = accuracy.check_accuracy(accuracy)
+points = evaluations.check_accuracy(accuracy)
 ### BEGIN HIDDEN TESTS
-points += accuracy.check_accuracy_unseen(accuracy)
+points += evaluations.check_accuracy_unseen(accuracy)
 ### END HIDDEN TESTS
 points
 

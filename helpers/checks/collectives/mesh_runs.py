@@ -162,7 +162,7 @@ def _refuse(name: str, calls: tuple[str, ...]) -> Callable:
 
 def _in_line(error: BaseException) -> str:
     if isinstance(error, Deadlock):
-        return "\n  ".join([f"hangs: {error.lines[0]}", *error.lines[1:]] if error.waiting else [str(error)])
+        return "hangs: " + "\n  ".join(error.lines) if error.waiting and error.lines else str(error)
     return words_for(error)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from torch.distributed import distributed_c10d
 
 from helpers.checks.judge.forbidden import forbidding
 from helpers.checks.judge.other_process import Raised, about_stub_or_import, pickled
@@ -16,6 +19,7 @@ from helpers.run.launch import RankFailed, RankHung, Run, launch
 from helpers.run.measure import meters, recorder
 
 DEADLINE_S = 15.0
+IN_STEP_S = 2.0                 # for ranks to be done with the same case
 CHECKS = Path(__file__).parent.parent           # whose lines no learner wants to read
 
 
@@ -30,18 +34,21 @@ def on_ranks_together(job: Callable[[Callable, int, int, Any], Any], function: o
                       world_size: int, forbidden: tuple[str, ...]) -> list[Run | Raised]:
     """A run of each case up to the first that fails, all of them in one launch; each case gets the function anew.
 
-    If ranks are in different cases when one fails, they have disturbed each other: that case is then run by itself.
+    If a rank is done with a case and another is not, ranks would disturb each other in the next one: the case is run
+    by itself then, whose words are the right ones.
     """
     sent = pickled(function)
     try:
-        run = launch(_on_each_rank, world_size, job, sent, cases, forbidden, timeout_s=DEADLINE_S)
-        return _by_case(run.results)
+        yielded = launch(_on_each_rank, world_size, job, sent, cases, forbidden, timeout_s=DEADLINE_S).results
+        failed = None
     except (RankFailed, RankHung) as error:
-        yielded = [record.yielded for record in error.records]
-        runs = _by_case(yielded)
-        if len(cases) > 1 and len(set(map(len, yielded))) > 1:
-            return [*runs, on_ranks(job, function, cases[len(runs)], world_size, forbidden)]
-        return [*runs, Raised(_words(error, forbidden))]
+        yielded, failed = [record.yielded for record in error.records], error
+    runs = _by_case(yielded)
+    if len(runs) == len(cases):
+        return runs
+    if (len(cases) > 1 and len(set(map(len, yielded))) > 1) or not failed:
+        return [*runs, on_ranks(job, function, cases[len(runs)], world_size, forbidden)]
+    return [*runs, Raised(_words(failed, forbidden))]
 
 
 def runs_in_order(job: Callable[[Callable, int, int, Any], Any], function: object, cases: Sequence,
@@ -96,12 +103,26 @@ def _words(error: RankFailed | RankHung, forbidden: tuple[str, ...]) -> str:
 def _on_each_rank(rank: int, world_size: int, job: Callable, sent: bytes, cases: list, forbidden: tuple[str, ...],
                   ) -> Iterator[tuple[Any, Wire, Trace]]:
     """Yields for each case the job's result, bytes on the wire, and calls of torch.distributed."""
-    for case in cases:
+    for number, case in enumerate(cases):
+        if number and not _all_are_done(number, world_size):
+            return
         before = len(recorder.spans())
         recorder.count_anew()
         with forbidding(forbidden), _silence(), meters.wire() as wire:
             result = job(pickle.loads(sent), rank, world_size, case)
         yield result, wire, recorder.spans()[before:]
+
+
+def _all_are_done(number: int, world_size: int) -> bool:
+    """Whether every rank comes to the case soon; by the store, since a call of a collective could meet a learner's."""
+    deadline, come = time.monotonic() + IN_STEP_S, 0
+    with contextlib.suppress(Exception):                # whatever a program has done to the group
+        store = distributed_c10d._get_default_store()
+        come = store.add(f"case {number}", 1)
+        while come < world_size and time.monotonic() < deadline:
+            time.sleep(0.001)
+            come = store.add(f"case {number}", 0)
+    return come >= world_size
 
 
 @contextlib.contextmanager

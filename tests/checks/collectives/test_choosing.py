@@ -50,7 +50,7 @@ WRONG = [
     (answers.divides_by_zero, 0, 0, "the function raised ZeroDivisionError: division by zero"),
     (answers.leaves_with_sys_exit, 0, 0, "the function raised SystemExit: enough"),
     (answers.exits_the_process, 0, 0, "the function ended its process: rank 0 of 1 ended with exit code 3"),
-    (answers.makes_the_check_generous_over_there, 0, 0, "is asked for, not -1 of type int"),
+    (answers.makes_the_check_generous_over_there, 0, 0, "uses helpers.checks, which this exercise asks you"),
     (answers_odd.returns_ten_million_letters, 0, 0, "xxx... of type str"),
     (answers_odd.returns_what_cannot_be_printed, 0, 0, "returned a PrintsNothingOfItself; a name is asked for"),
     ("ring", 0, 0, "a function is asked for, not 'ring' of type str"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler, random_split
 
-from helpers.checks.data_sharding import accuracy, means, partition, sampler
+from helpers.checks.data_sharding import evaluations, means, partition, sampler
 from helpers.checks.judge import other_process, real_ranks
 from tests.checks import cells
 from tests.checks.data_sharding import data_sharding_answers as answers
@@ -17,7 +17,7 @@ from tests.checks.outcome import outcome
 CHECKS = {"sampler": (sampler.check_sampler, sampler.check_sampler_unseen),
           "proof": (partition.check_proof, partition.check_proof_unseen),
           "backward": (means.check_backward, means.check_backward_unseen),
-          "accuracy": (accuracy.check_accuracy, accuracy.check_accuracy_unseen)}
+          "accuracy": (evaluations.check_accuracy, evaluations.check_accuracy_unseen)}
 POINTS = {"sampler": 3, "proof": 1, "backward": 3, "accuracy": 2}               # and 1 each for the unseen cases
 PRAISE = {"sampler": "A partition, in every epoch.", "proof": "An empty answer is the proof.",
           "backward": "Every sample weighs as much as every other.",
@@ -223,9 +223,9 @@ def test_an_answer_that_prints_for_ever_is_ended(name):
 
 
 @pytest.mark.parametrize(("check", "function", "points", "says"), [
-    (accuracy.check_accuracy, answers.gathers_unequal_tensors, 1,
+    (evaluations.check_accuracy, answers.gathers_unequal_tensors, 1,
      "gave tensors of different sizes or dtypes to one call"),
-    (accuracy.check_accuracy_unseen, answers.asks_ranks_with_samples_only, 0,
+    (evaluations.check_accuracy_unseen, answers.asks_ranks_with_samples_only, 0,
      "rank 0 waits in all_reduce (collective 1")])
 def test_an_accuracy_for_which_ranks_wait_in_vain_is_ended(monkeypatch, check, function, points, says):
     """And no learner is shown a line of the check."""

@@ -73,7 +73,7 @@ SPLITS = {
     "owed first": (backward_input(answers.returns_owed_first), 0, "the gradient for x is a tuple of 3; an ordinary"),
     "weight.T in I": (backward_input(answers.multiplies_with_the_transposed), 0, "judged once forward and backward_in"),
     "the course's": (backward_input(answers.uses_the_courses), 0, "backward_input uses helpers.run.pipeline, wh"),
-    "torch's": (backward_input(answers.uses_torchs), 0, "uses torch.distributed.pipelining._backward, which this exer"),
+    "torch's": (backward_input(answers.uses_torchs), 0, "uses torch.distributed.pipelining, which this exercise"),
     "transposed": (backward_weight(answers.transposes), 1, "has shape [3, 4], expected [4, 3]: it is transposed"),
     "a mean": (backward_weight(answers.takes_a_mean), 1, "[20.0, 12.5, 17.5]], expected [[30.0, 23.0, 31.0], [20.0, "
                "21.0, 27.0], [40.0, 25.0, 35.0], [40.0, 25.0, 35.0]]: that is a mean over rows, and a sum is asked fo"),
@@ -177,7 +177,7 @@ FILLS = {
     "the course's": (answers.asks_the_course, 0, "uses helpers.facts.schedules, which this exercise asks you to do wi"),
     "the course's, of a cell": (answers.builds(zb_h1), 0, "uses helpers.facts.schedules"),
     "the simulator": (answers.asks_the_simulator, 0, "uses helpers.predict, which this exercise asks you to do withou"),
-    "torch's": (answers.asks_torch, 0, "uses torch.distributed.pipelining.schedules, which this exercise asks you to "),
+    "torch's": (answers.asks_torch, 0, "uses torch.distributed.pipelining, which this exercise asks you to "),
     "an error": (answers.fails, 0, "raised KeyError: 'gradient'"),
     "nothing": (answers.is_not_written_yet, 0, "is not written yet"),
     "very high": (answers.numbers_very_high, 0, "F of a microbatch beyond 1,000,000: numbers go from 0"),

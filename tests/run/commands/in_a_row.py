@@ -1,9 +1,10 @@
 """Call `python -m helpers` several times in one process, as the interpreter's -m does, so that torch is imported once.
 
-    python -m tests.run.commands.in_a_row FOLDER CALLS      CALLS: {name: arguments}, as JSON
+    python -m tests.run.commands.in_a_row FOLDER CALLS PORTS    CALLS: {name: arguments}, PORTS: free ones, as JSON
 
-Each call has FOLDER/name as its working folder.  What it prints goes to FOLDER/name.out and FOLDER/name.err, under
-torchrun that of all ranks; its exit status goes to FOLDER/name.RANK.status.
+Under torchrun the first call meets at torchrun's store; each later one at a store on a port of its own, since what the
+first has written there would lead it astray.  Each call has FOLDER/name as its working folder.  What it prints goes to
+FOLDER/name.out and FOLDER/name.err, under torchrun that of all ranks; its exit status goes to FOLDER/name.RANK.status.
 """
 import json
 import os
@@ -31,7 +32,7 @@ def _status(arguments: list[str]) -> int:
     try:
         runpy.run_module("helpers", run_name="__main__", alter_sys=True)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return int(end.code) if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
         return 1
@@ -39,8 +40,8 @@ def _status(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    root, calls = Path(sys.argv[1]), json.loads(sys.argv[2])
-    for number, (each, given) in enumerate(calls.items()):
-        if "TORCHELASTIC_RESTART_COUNT" in os.environ:      # a rendezvous of its own for each, as after a restart
-            os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)
+    root, calls, ports = Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
+    for (each, given), port in zip(calls.items(), [None, *ports], strict=True):
+        if port and "TORCHELASTIC_USE_AGENT_STORE" in os.environ:
+            os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "False", "MASTER_PORT": str(port)}
         call(root, each, given)

@@ -26,6 +26,7 @@ from torch.utils.data import (
 )
 
 from helpers.run.data_sharding import check_sampling
+from helpers.run.launch import preload
 
 
 class Numbers(Dataset):
@@ -491,3 +492,6 @@ def row_a12(rank, world_size):
         report = check_sampling(loader, before_epoch=sampler and sampler.set_epoch)
         outcomes[how] = report, epochs(loader, 1, sampler and sampler.set_epoch)[0]
     return outcomes
+
+
+preload(__name__)

@@ -1,4 +1,6 @@
 """Rows C1, C12 and C13 of the reference card: each fault with its symptom, what tells it, and what cures it."""
+from functools import partial
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,10 +12,11 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from helpers.run.data_sharding import check_sampling, global_mean, part_of_batch
 from helpers.run.ddp import DDP
-from helpers.run.launch import RankFailed, RankHung, launch
+from helpers.run.launch import RankFailed, RankHung, launch, preload
 from helpers.run.measure.fingerprint import first_difference, same_randomness
 from helpers.run.measure.meters import memory, wire
 from helpers.run.models import mlp, perceptron, regression
+from tests.run.in_turn import in_turn
 
 P = 4 * 512**2                          # parameters of mlp(512, 4)
 
@@ -59,8 +62,9 @@ def diverging(rank, world_size, broadcast):
 
 
 def test_c12_ranks_diverge_from_step_one_each_with_its_own_init_and_a_broadcast_cures_it():
-    assert launch(diverging, 3, broadcast=False).results == [(0, "parameter 0.weight: no two ranks agree")] * 3
-    assert launch(diverging, 3, broadcast=True).results == [None] * 3
+    by = in_turn(diverging, 3, [(False,), (True,)])
+    assert by[False,] == [(0, "parameter 0.weight: no two ranks agree")] * 3
+    assert by[True,] == [None] * 3
 
 
 @pytest.mark.parametrize(("seed_of", "sampler_seed_of", "kinds"), [
@@ -105,8 +109,8 @@ def test_c12_skipped_parameters_raise_or_hang_and_find_unused_parameters_cures_b
         launch(skipping, 2, wrap, {0, 1}, 2)
     with pytest.raises(RankHung, match="rank 1 waits in barrier"):
         launch(skipping, 2, wrap, {1}, 1, timeout_s=2)
-    for who in ({0, 1}, {1}):
-        assert launch(skipping, 2, wrap, who, 3, find_unused_parameters=True).results == ["None"] * 2
+    cured = in_turn(partial(skipping, find_unused_parameters=True), 2, [(wrap, who, 3) for who in ((0, 1), (1,))])
+    assert list(cured.values()) == [["None"] * 2] * 2
 
 
 @pytest.mark.parametrize("wrap", [DDP, DistributedDataParallel])
@@ -122,8 +126,9 @@ def test_c12_accumulation_sends_every_microbatch_and_no_sync_sends_one(wrap):
                     ddp(torch.ones(2, 512)).sum().backward()
         return sent.sent / (4 * P)
 
-    assert launch(program, 2, wrap, False).results == pytest.approx([4, 4], rel=0.01)
-    assert launch(program, 2, wrap, True).results == pytest.approx([1, 1], rel=0.01)
+    by = in_turn(program, 2, [(wrap, False), (wrap, True)])
+    assert by[wrap, False] == pytest.approx([4, 4], rel=0.01)
+    assert by[wrap, True] == pytest.approx([1, 1], rel=0.01)
 
 
 def reduced(rank, world_size, counts, reduction):
@@ -145,15 +150,21 @@ def reduced(rank, world_size, counts, reduction):
 @pytest.mark.parametrize("world_size", [1, 2, 4])
 def test_c12_c13_a_sum_is_the_mean_with_n_times_the_rate_and_dividing_makes_it_one_process_again(world_size):
     counts = (24 // world_size,) * world_size
-    times, _ = launch(reduced, world_size, counts, "sum").results[0]
+    by = in_turn(reduced, world_size, [(counts, "sum"), (counts, "mean")])
+    times, _ = by[counts, "sum"][0]
     assert times == pytest.approx(world_size, rel=1e-5)
-    times, away = launch(reduced, world_size, counts, "mean").results[0]
+    times, away = by[counts, "mean"][0]
     assert times == pytest.approx(1, rel=1e-5)
     assert away < 1e-6
 
 
 def test_c13_sum_over_n_is_the_full_batchs_gradient_with_equal_counts_only():
-    _, away = launch(reduced, 3, (12, 8, 4), "mean").results[0]
+    counts = (12, 8, 4)
+    by = in_turn(reduced, 3, [(counts, "mean"), (counts, "weighted")])
+    _, away = by[counts, "mean"][0]
     assert away > 0.05
-    _, away = launch(reduced, 3, (12, 8, 4), "weighted").results[0]
+    _, away = by[counts, "weighted"][0]
     assert away < 1e-6
+
+
+preload(__name__)

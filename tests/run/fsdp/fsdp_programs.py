@@ -134,7 +134,7 @@ def another_method(rank, world_size, registered):
     return all(p.grad is not None for p in block.parameters())
 
 
-def on_a_small_card(rank, world_size, how, card_bytes=140 * MiB):
+def on_a_small_card(rank, world_size, how, card_bytes=140 * MiB, num_steps=2):
     """The lesson's run out of memory: DDP, or this many units.
 
     DDP's first broadcast is left out: it needs a copy of the model, which gloo's threads may let go of late.
@@ -145,7 +145,7 @@ def on_a_small_card(rank, world_size, how, card_bytes=140 * MiB):
     model = DistributedDataParallel(model, init_sync=False) if how == "DDP" else shard(model, how)
     optimizer = torch.optim.Adam(model.parameters())
     dist.barrier()                                      # all ranks have their model, so each dies by itself
-    for _ in range(3):
+    for _ in range(num_steps):                          # Adam's state comes at the end of the first
         total = model(torch.ones(4, 1024)).sum()
         total.backward()
         optimizer.step()

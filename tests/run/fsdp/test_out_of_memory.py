@@ -33,8 +33,9 @@ def test_a_model_that_is_one_unit_dies_when_it_is_gathered(world_size):
     assert death(world_size, 1) == (64 * MiB, "total = model(torch.ones(4, 1024)).sum()")
 
 
-def test_a_unit_for_each_block_trains_on_four_of_these_cards():
-    assert launch(on_a_small_card, 4, 16).results == ["trained"] * 4
+@pytest.mark.parametrize("num_steps", [2, pytest.param(3, marks=pytest.mark.soak)])
+def test_a_unit_for_each_block_trains_on_four_of_these_cards(num_steps):
+    assert launch(on_a_small_card, 4, 16, num_steps=num_steps).results == ["trained"] * 4
 
 
 def test_two_cards_must_be_larger():

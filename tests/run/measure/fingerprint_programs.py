@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from helpers.run.data_sharding import part_of_batch
 from helpers.run.ddp import DDP
+from helpers.run.launch import preload
 from helpers.run.measure.fingerprint import first_difference, same_randomness
 from helpers.run.measure.meters import wire
 from helpers.run.models import mlp, perceptron, regression
@@ -318,3 +319,6 @@ def cost(rank, world_size):
     with wire() as together:
         first_difference(module, optimizer)
     return sum(p.numel() for p in module.parameters()), alone.sent, together.sent
+
+
+preload(__name__)

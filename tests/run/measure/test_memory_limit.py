@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from helpers.run.launch import RankFailed, launch
+from helpers.run.launch import RankFailed, launch, preload
 from helpers.run.launch.check_call import INSIDE
 from helpers.run.measure.memory_limit import limit_memory
 
@@ -40,3 +40,6 @@ def test_nonsense_is_refused(nonsense, monkeypatch):
 def test_the_notebook_itself_is_never_limited():
     with pytest.raises(ValueError, match="here it would limit the notebook for good"):
         limit_memory(MiB)
+
+
+preload(__name__)

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from helpers.run.ddp import DDP
-from helpers.run.launch import launch
+from helpers.run.launch import launch, preload
 from helpers.run.measure.timeline import timeline
 from helpers.run.models import Padded, perceptron
 
@@ -117,3 +117,6 @@ def test_a_block_in_which_nothing_happens_has_no_spans():
         return trace
 
     assert launch(program, 1).results == [[]]
+
+
+preload(__name__)

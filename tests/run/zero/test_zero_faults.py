@@ -83,4 +83,4 @@ def test_units_inside_a_checkpoint_are_there_when_they_run_again():
 def test_a_rank_that_waits_in_a_helper_is_shown_with_its_own_line_and_the_helpers():
     words = message(programs.validates_on_rank_0)
     assert re.search(r'File "zero_fault_programs.py", line \d+, in validates_on_rank_0: zero\(inputs\(rank\)\)\n'
-                     r'    File "collectives.py", line \d+, in ring_all_gather: mesh.exchange', words)
+                     r'    File "ring.py", line \d+, in ring_all_gather: mesh.exchange', words)

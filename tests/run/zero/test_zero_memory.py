@@ -53,8 +53,9 @@ def test_the_ranks_shards_together_are_the_state_once(sizes, recipe, stage, worl
 
 # ---- what the kernel has given, and what was sent
 
-@pytest.mark.parametrize(("stage", "recipe", "world_size"), [(1, "fp32", 2), (2, "fp32", 2), (3, "fp32", 2),
-                                                             (3, "mixed", 4)])
+@pytest.mark.parametrize(("stage", "recipe", "world_size"), [
+    (1, "fp32", 2), (2, "fp32", 2), (3, "fp32", 2), (3, "mixed", 2),
+    pytest.param(3, "mixed", 4, marks=pytest.mark.soak)])
 def test_the_kernel_has_back_what_the_state_does_not_need(stage, recipe, world_size):
     """Within 5 %, and 8 MiB for what gloo and autograd set up and pages that malloc keeps."""
     formula = state_bytes(WIDTH * WIDTH * DEPTH, world_size, stage, RECIPES[recipe])
@@ -68,7 +69,7 @@ def all_sent(world_size):
     return launch(measured.sent_by_each, world_size, timeout_s=60).results
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, pytest.param(4, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("world_size", [1, 3, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 4))])
 def test_a_step_sends_2_p_in_stages_1_and_2_and_3_p_in_stage_3(world_size):
     """Times (N-1)/N, to 1 %, by the kernel's count; without resharding stage 3 sends 2 P, too."""
     for by in all_sent(world_size):
@@ -77,7 +78,7 @@ def test_a_step_sends_2_p_in_stages_1_and_2_and_3_p_in_stage_3(world_size):
             assert by[stage, reshard] == pytest.approx(formula, rel=0.01)
 
 
-@pytest.mark.parametrize("world_size", [2, 3, pytest.param(4, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("world_size", [3, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 4))])
 def test_pytorchs_send_more_on_gloo(world_size):
     """Beside DDP, gradients are all_reduced, 2 P, and shards broadcast; gloo's reduce_scatter, which fully_shard calls,
     moves as much as an all_reduce."""
