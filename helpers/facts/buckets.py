@@ -19,11 +19,15 @@ BUCKET_BYTES, FIRST_BUCKET_BYTES = 25 * MiB, 1 * MiB
 
 def buckets(sizes_bytes: Sequence[int], bucket_bytes: float = BUCKET_BYTES,
             first_bucket_bytes: float = FIRST_BUCKET_BYTES) -> list[list[int]]:
-    """Indices of the parameters of each bucket, in the order of their all_reduces.
+    """Indices of the parameters of each bucket, in the order of their all_reduces: the last parameter comes first.
 
     sizes_bytes         of each parameter's gradient, in the order of `module.parameters()`
-    bucket_bytes        0: every parameter is a bucket; infinity: all are one
-    first_bucket_bytes  limit of the first bucket; never above `bucket_bytes`
+    bucket_bytes        a bucket is closed once it holds this much or more; 0 makes every parameter a bucket, infinity
+                        makes all of them one
+    first_bucket_bytes  the same for the first bucket; never above `bucket_bytes`
+
+    Raises `BadValue` if a limit is negative.
+    Source: `compute_bucket_assignment_by_size` in torch/csrc/distributed/c10d/reducer.cpp.
     """
     for limit in (bucket_bytes, first_bucket_bytes):
         if not limit >= 0:

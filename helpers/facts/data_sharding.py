@@ -1,8 +1,4 @@
-"""Who draws which sample in which step, and what is wrong with it.
-
-A right epoch of data parallel draws every sample once, on one rank, in the same
-number of steps everywhere, and the next epoch draws them in another order.
-"""
+"""Who draws which sample in which step: in a right epoch each is drawn once, in equally many steps on every rank."""
 from __future__ import annotations
 
 from collections import Counter
@@ -16,6 +12,8 @@ Draws = list[list[list[int]]]           # of one rank: the samples of each step 
 
 @dataclass(frozen=True)
 class DrawFault:
+    """Something to know about the draws: a fault, or a note if `harmless`; `str` gives "kind: words"."""
+
     kind: str                   # "same batches", "not split", "overlap", "missing", "uneven steps", "same order", ...
     words: str
     harmless: bool = False      # worth knowing, but no reason not to train
@@ -26,7 +24,7 @@ class DrawFault:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What all ranks draw in one epoch."""
+    """What all ranks draw in one epoch; raises `BadValue` for more different samples than `num_samples`."""
 
     num_samples: int
     draws: tuple[list[list[int]], ...]  # by rank: the samples of each step
@@ -45,7 +43,7 @@ class Epoch:
 
     @property
     def num_draws(self) -> int:
-        """Of all ranks together."""
+        """Draws of all ranks together, repeats included."""
         return sum(self._times.values())
 
     @property
@@ -60,18 +58,18 @@ class Epoch:
 
     @property
     def unique_share(self) -> float:
-        """Different samples in a global batch, over samples in it; the mean over all steps."""
+        """Different samples in a global batch, over samples in it, from 0 to 1; the mean over all steps."""
         batches = [batch for step in range(max(self.steps, default=0)) if (batch := self._global_batch(step))]
         return sum(len(set(batch)) / len(batch) for batch in batches) / len(batches) if batches else 1.0
 
     @property
     def findings(self) -> list[DrawFault]:
+        """All that stands out in this epoch, faults and harmless notes, in the order in which they should be read."""
         return [found for look in (self._uneven_steps, self._repeated, self._missing, self._uneven_batches)
                 if (found := look()) is not None]
 
     @cached_property
     def _times(self) -> Counter[int]:
-        """How often each sample is drawn."""
         return sum(self._own, Counter())
 
     @cached_property
@@ -87,10 +85,9 @@ class Epoch:
         cure = "Give all ranks one batch size" if len({one.total() for one in self._own}) == 1 else \
             "Pad or drop_last in the sampler, or train inside torch's Join"
         return DrawFault("uneven steps", f"ranks have {', '.join(map(str, self.steps))} steps, so some will wait for "
-                       f"others for ever. {cure}")
+                         f"the others for ever. {cure}")
 
     def _repeated(self) -> DrawFault | None:
-        """Samples that several ranks, or one rank several times, draw in an epoch."""
         own, missing = self._own, f"{count(self.num_missing, 'sample is', 'samples are')} never drawn"
         lost = f", and {missing}" if self.num_missing > self.may_leave_out else ""
         times = {number for one in own for number in one.values()}
@@ -138,7 +135,7 @@ class Epoch:
 
 @dataclass(frozen=True, repr=False)
 class Sampling:
-    """What all ranks draw, in one epoch or more.  Counts are about the first one."""
+    """What all ranks draw, in one or more epochs; counts are of the first.  Raises what `Epoch` raises."""
 
     num_samples: int
     draws: tuple[Draws, ...]            # by rank
@@ -150,15 +147,16 @@ class Sampling:
 
     @cached_property
     def epochs(self) -> list[Epoch]:
+        """Each epoch that all ranks have drawn."""
         together = zip(*self.draws)     # noqa: B905  ranks may have been asked for unlike numbers of epochs
         first, *later = [Epoch(self.num_samples, draws, self.may_leave_out) for draws in together]
         return [replace(first, items=self.items), *later]
 
-    steps = property(lambda self: self.epochs[0].steps)
-    num_draws = property(lambda self: self.epochs[0].num_draws)
-    num_missing = property(lambda self: self.epochs[0].num_missing)
-    num_repeats = property(lambda self: self.epochs[0].num_repeats)
-    unique_share = property(lambda self: self.epochs[0].unique_share)
+    steps = property(lambda self: self.epochs[0].steps, doc="Number of steps of each rank.")
+    num_draws = property(lambda self: self.epochs[0].num_draws, doc="Draws of all ranks together.")
+    num_missing = property(lambda self: self.epochs[0].num_missing, doc="Samples that nobody draws.")
+    num_repeats = property(lambda self: self.epochs[0].num_repeats, doc="Draws of a sample that was drawn before.")
+    unique_share = property(lambda self: self.epochs[0].unique_share, doc="`Epoch.unique_share` of the first epoch.")
 
     @property
     def faults(self) -> list[DrawFault]:
@@ -196,4 +194,5 @@ class Sampling:
 
 
 def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: count(1, "draw") is "1 draw", count(2, "draw") "2 draws"; `many` is for other plurals."""
     return f"{number} {one if number == 1 else many or one + 's'}"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 
 class CourseError(Exception):
-    """Base of the errors that explain themselves."""
+    """Base of the errors that explain themselves; a notebook shows their message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:       # IPython's hook for custom tracebacks
         return f"{type(self).__name__}: {self}".splitlines()
 
 
 class BadValue(CourseError, ValueError):
-    """An argument that cannot be meant; says what to give instead."""
+    """An argument that cannot be meant; the message says what to give instead.  It is a `ValueError`."""

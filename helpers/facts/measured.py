@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Wire:
-    """Bytes that one rank sent and received."""
+    """Bytes that one rank sent and received, and who counted them."""
 
     sent: int = 0                   # a float where elements stand for more bytes than they have: virtual_mesh.py
     received: int = 0

@@ -23,6 +23,11 @@ def _check_seconds(name: str, value: object) -> None:
 
 @dataclass(frozen=True)
 class Link:
+    """A way from one rank to another: a message of n bytes takes alpha_s + n beta_s seconds.
+
+    Raises `BadValue` unless both are numbers of seconds, 0 or more and finite.
+    """
+
     alpha_s: float                      # latency of a message
     beta_s: float                       # per byte
 
@@ -35,7 +40,9 @@ class Link:
 class Network:
     """Every rank is linked to every other; each can send one message and receive one at the same time.
 
-    So can each node: what goes from its ranks to other nodes takes turns.
+    So can each node: what goes from its ranks to other nodes takes turns.  Adding up n bytes takes n gamma_s seconds.
+    Raises `BadValue` if gamma_s is negative, if ranks_per_node is not a whole number from 1, and if only one of
+    `ranks_per_node` and `between` is given.
     """
 
     link: Link
@@ -52,7 +59,7 @@ class Network:
             raise BadValue(f"ranks_per_node is a whole number from 1, not {self.ranks_per_node!r}")
 
     def node_of(self, rank: int, world_size: int) -> int:
-        """Ranks 0 to ranks_per_node - 1 are node 0, unless they are dealt in turn."""
+        """The number of a rank's node: ranks 0 to ranks_per_node - 1 are node 0, unless they are dealt in turn."""
         if self.ranks_per_node is None:
             return 0
         num_nodes = -(-world_size // self.ranks_per_node)
@@ -60,7 +67,14 @@ class Network:
 
 
 def network(alpha_s: float, beta_s: float, gamma_s: float = 0.0) -> Network:
-    """A network whose links are all alike."""
+    """A network whose links are all alike; all three times are in seconds.
+
+    alpha_s     latency of a message
+    beta_s      for each byte of it, 1 / bandwidth: 1 / 25e9 is 25 GB/s
+    gamma_s     for each byte that is added up
+
+    Raises `BadValue` if a time is negative or infinite.
+    """
     return Network(Link(alpha_s, beta_s), gamma_s)
 
 

@@ -12,7 +12,7 @@ from helpers.facts.units import GiB
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model by what its memory depends on."""
+    """A model by what its memory depends on: numbers of parameters, and where they are from."""
 
     name: str
     num_params: float
@@ -22,7 +22,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class TransformerSpec:
-    """A GPT by what its activations depend on; its MLP is 4 hidden wide."""
+    """A GPT by what its activations depend on: counts of blocks, heads and vocabulary entries; its MLP is 4 hidden wide."""
 
     name: str
     layers: int
@@ -34,7 +34,7 @@ class TransformerSpec:
 
 @dataclass(frozen=True)
 class CardSpec:
-    """An accelerator's memory, as its maker states it."""
+    """An accelerator's memory in bytes, as its maker states it."""
 
     name: str
     memory_bytes: float
@@ -78,14 +78,17 @@ CARDS = (
 
 
 def model(name: str) -> ModelSpec:
+    """The model of MODELS that has this name, such as "Llama 3.1 8B"; else raises `BadValue`, which lists them."""
     return _find(MODELS, "model", name)
 
 
 def transformer(name: str) -> TransformerSpec:
+    """The GPT of TRANSFORMERS that has this name, such as "GPT 22B"; else raises `BadValue`, which lists them."""
     return _find(TRANSFORMERS, "transformer", name)
 
 
 def card(name: str) -> CardSpec:
+    """The card of CARDS that has this name, such as "80 GB, H100"; else raises `BadValue`, which lists them."""
     return _find(CARDS, "card", name)
 
 

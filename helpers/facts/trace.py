@@ -14,6 +14,8 @@ from itertools import pairwise
 
 @dataclass(frozen=True)
 class Span:
+    """One interval on one rank; times are seconds, sizes are bytes."""
+
     rank: int
     kind: str          # "F", "B", "isend", "all_reduce", ...
     start: float       # s
@@ -23,6 +25,7 @@ class Span:
 
     @property
     def duration_s(self) -> float:
+        """Seconds from start to end."""
         return self.end - self.start
 
 
@@ -30,7 +33,7 @@ Trace = list[Span]
 
 
 def duration_s(trace: Trace) -> float:
-    """From the first start to the last end."""
+    """Seconds from the first start to the last end of any rank; the trace has at least one span."""
     return max(span.end for span in trace) - min(span.start for span in trace)
 
 

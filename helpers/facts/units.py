@@ -15,9 +15,9 @@ UNITS = {"B": 1, "KB": KB, "MB": MB, "GB": GB, "TB": TB, "KiB": KiB, "MiB": MiB,
 
 
 def in_unit(num_bytes: float, unit: str, digits: int = 4) -> str:
-    """`num_bytes` in one of UNITS: `in_unit(26e9, "GB")` is `"26 GB"`.
+    """`num_bytes` in one of UNITS (B, KB to TB, KiB to TiB): `in_unit(26e9, "GB")` is `"26 GB"`.
 
-    To `digits` significant digits, but the whole part is kept whole.
+    To `digits` significant digits, but the whole part is kept whole.  Raises `BadValue` for another unit.
     """
     if unit not in UNITS:
         raise BadValue(f"unit is one of {', '.join(UNITS)}, not {unit!r}")

@@ -22,12 +22,17 @@ _MOVE = re.compile(r"([A-Z])(\d+)?")
 
 
 class IllegalMove(BadValue):
-    """Says why a step cannot be placed now."""
+    """A step cannot be placed or taken back now; the message says what is in the way."""
 
 
 @dataclass(frozen=True)
 class Board:
-    """Immutable; `rules` is a full schedule with the same actions, which says what needs what."""
+    """A schedule that is being written; immutable.
+
+    rules     a full schedule with the same actions, which says what needs what
+    placed    the steps that are on the board so far
+    cap       the most microbatches that a rank may hold; None: any number
+    """
 
     rules: Schedule
     placed: Schedule
@@ -35,15 +40,20 @@ class Board:
 
     @property
     def full(self) -> bool:
+        """Whether all steps are placed."""
         return self.placed.rank_of.keys() == self.rules.rank_of.keys()
 
     @property
     def num_left(self) -> int:
+        """Actions that are still to be placed."""
         return len(self.rules.rank_of) - len(self.placed.rank_of)
 
 
 def empty_board(num_ranks: int, num_microbatches: int, split: bool = False, cap: int | None = None) -> Board:
-    """One stage on each rank; with `split`, backward is I and W."""
+    """A board without steps, with one stage on each rank; with `split`, backward is I and W instead of B.
+
+    Raises `BadValue` unless the counts, and `cap` if it is given, are whole numbers of at least 1.
+    """
     check_counts(num_ranks, num_microbatches, **({} if cap is None else {"cap": cap}))
     rules = (zb_h1 if split else gpipe)(num_ranks, num_microbatches)
     return Board(rules, replace(rules, name="yours", steps=((),) * num_ranks), cap)
@@ -53,7 +63,7 @@ def place(board: Board, rank: int, text: str) -> Board:
     """The board with one more step at the end of a rank's order.
 
     text    "F2", or "F" for the next microbatch of this kind
-    Raises `IllegalMove` that says what is in the way.
+    Raises `IllegalMove` (a `BadValue`) that says what is in the way: something that the step needs, or the cap.
     """
     action = _meant(board, rank, text)
     if action in board.placed.rank_of:
@@ -84,7 +94,7 @@ def undo(board: Board, rank: int) -> Board:
 
 
 def action_kinds(board: Board) -> str:
-    """ "FB" or "FIW". """
+    """The kinds of action that a board takes: "FB", or "FIW" if backward is split."""
     return "".join(kind for kind in "FBIW" if any(action.kind == kind for action in board.rules.rank_of))
 
 

@@ -18,7 +18,11 @@ F0, B0, I0, F1, B1, I1, W = ("F", 0), ("B", 0), ("I", 0), ("F", 1), ("B", 1), ("
 
 
 def dualpipe(num_ranks: int, num_microbatches: int) -> Schedule:
-    """Rank r holds stages r and num_ranks - 1 - r; the second half of the microbatches enters at the last rank."""
+    """Rank r holds stages r and num_ranks - 1 - r; the second half of the microbatches enters at the last rank.
+
+    Raises `BadValue` unless both numbers are even and there are at least twice as many microbatches as ranks.
+    Source: arXiv:2412.19437, figure 5; README of deepseek-ai/DualPipe.
+    """
     check_dualpipe(num_ranks, num_microbatches)
     half, steps = num_microbatches // 2, []
     for rank in range(num_ranks):
@@ -30,7 +34,10 @@ def dualpipe(num_ranks: int, num_microbatches: int) -> Schedule:
 
 
 def dualpipe_v(num_ranks: int, num_microbatches: int) -> Schedule:
-    """Rank r holds stages r and 2 num_ranks - 1 - r."""
+    """Rank r holds stages r and 2 num_ranks - 1 - r: DualPipe, folded in the middle.
+
+    Raises `BadValue` unless there are at least twice as many microbatches as ranks.  Source: as of `dualpipe`.
+    """
     check_dualpipe_v(num_ranks, num_microbatches)
     steps = tuple(steps_of_rhythm(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
                        [range(num_microbatches)] * 2) for rank in range(num_ranks))

@@ -19,7 +19,12 @@ UNIT_DURATIONS = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}       # what papers dr
 
 
 def duration_of(durations: Durations, num_stages: int) -> Callable[[Step], float]:
-    """The function that gives the duration of a step; raises `BadValue` if `durations` cannot be meant."""
+    """The function that gives the duration of a step, in the unit of `durations`.
+
+    durations     {kind: number, or one for each stage}, as above: kinds are F, B, I, W and F&B
+    Raises `BadValue` for a kind that there is not, a negative or infinite duration, and a list that is not one for each
+    stage; the function it returns raises `BadValue` for a step whose duration is not given.
+    """
     if odd := set(durations) - {*KINDS, PAIR}:
         raise BadValue(f"durations are by kind, F, B, I, W or F&B; {', '.join(map(repr, sorted(odd)))} is none")
     tables = {kind: _of_stages(kind, given, num_stages) for kind, given in durations.items()}

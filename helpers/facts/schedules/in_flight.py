@@ -22,7 +22,8 @@ def held(steps: Sequence[Step], kept: Sequence[float] | None = None,
          waiting: Sequence[float] | None = None) -> list[float]:
     """The most that a rank holds during each of its steps: a pair's forward is there before its backward has gone.
 
-    kept       what a forward keeps, by stage; 1 for all if None
+    steps      of one rank, in order
+    kept       what a forward keeps, in bytes by stage; 1 microbatch for all if None
     waiting    what of it stays until W after I, by stage; all of it if None
     """
     def change(action: Action) -> float:
@@ -35,12 +36,15 @@ def held(steps: Sequence[Step], kept: Sequence[float] | None = None,
 
 
 def most_held(schedule: Schedule) -> list[int]:
-    """The most microbatches that each rank holds at once."""
+    """The most microbatches that each rank holds at once, by rank; one in one of v stages of a rank counts as one."""
     return [max(held(steps), default=0) for steps in schedule.steps]
 
 
 def held_over_time(trace: Trace) -> dict[int, list[tuple[float, int]]]:
-    """For each rank, (time, microbatches it holds from then on): F counts from its start, B and W to their end."""
+    """For each rank, (time, microbatches it holds from then on): F counts from its start, B and W to their end.
+
+    Times are those of the trace, whose labels are actions, as `simulate` writes them.
+    """
     changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for span in trace:
         for action in parse(span.label).parts:

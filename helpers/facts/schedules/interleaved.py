@@ -18,7 +18,11 @@ from helpers.facts.schedules.schedule import Action, Schedule
 
 
 def interleaved(num_ranks: int, num_microbatches: int, num_chunks: int = 2) -> Schedule:
-    """Interleaved 1F1B with `num_chunks` stages on each rank."""
+    """Interleaved 1F1B with `num_chunks` stages on each rank: rank r holds stages r, r + num_ranks, ...
+
+    Raises `BadValue` unless all three are whole numbers of at least 1.
+    Source: arXiv:2104.04473, section 2.2; arXiv:2407.21783, section 3.3.2.
+    """
     check_counts(num_ranks, num_microbatches, num_chunks=num_chunks)
     groups = _groups(num_ranks, num_microbatches)
     steps = tuple(_order(rank, num_ranks, num_chunks, groups) for rank in range(num_ranks))

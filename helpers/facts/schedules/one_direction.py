@@ -14,7 +14,10 @@ F, B = ("F", 0), ("B", 0)
 
 
 def gpipe(num_ranks: int, num_microbatches: int) -> Schedule:
-    """All forwards, then all backwards; the order of the latter is that of the former, as in PyTorch."""
+    """All forwards, then all backwards in the same order, as in PyTorch; every rank holds all microbatches at once.
+
+    Raises `BadValue` unless both are whole numbers of at least 1.  Source: arXiv:1811.06965, figure 2c.
+    """
     check_counts(num_ranks, num_microbatches)
     m = num_microbatches
     steps = tuple(steps_of_rhythm([F] * m + [B] * m, [rank], [range(m)]) for rank in range(num_ranks))
@@ -22,9 +25,10 @@ def gpipe(num_ranks: int, num_microbatches: int) -> Schedule:
 
 
 def one_f_one_b(num_ranks: int, num_microbatches: int) -> Schedule:
-    """Warm up, then one forward, one backward, then drain.
+    """Warm up, then alternate one forward with one backward, then drain.
 
     Rank r holds at most num_ranks - r microbatches at once, however many there are.
+    Raises `BadValue` unless both are whole numbers of at least 1.  Source: arXiv:2104.04473, figure 4.
     """
     check_counts(num_ranks, num_microbatches)
     m = num_microbatches

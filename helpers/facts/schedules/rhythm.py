@@ -19,6 +19,7 @@ Beat = tuple                    # (kind, chunk), ("W",) for the oldest I whose W
 def steps_of_rhythm(rhythm: Iterable[Beat], stages: list[int], microbatches: list[range]) -> tuple[Step, ...]:
     """The steps of one rank.
 
+    rhythm          its beats: (kind, chunk), ("W",) for the oldest W that is owed, or a pair (beat of F, beat of B)
     stages          of each chunk
     microbatches    that each chunk takes, in this order; a beat that finds none left is skipped
     """

@@ -27,7 +27,7 @@ _PAIR = re.compile(r"\(([^();]*);([^();]*)\)OVERLAP_F_B")   # as PyTorch writes 
 
 
 class Action(NamedTuple):
-    """One kind of work on one microbatch in one stage."""
+    """One kind of work on one microbatch in one stage; `str` writes it as "2F5"."""
 
     kind: str                   # "F", "B", "I" or "W"
     stage: int
@@ -35,6 +35,7 @@ class Action(NamedTuple):
 
     @property
     def parts(self) -> tuple[Action, ...]:
+        """This action alone: what `Pair.parts` is for two."""
         return (self,)
 
     def __str__(self) -> str:
@@ -42,7 +43,10 @@ class Action(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A forward and a backward that overlap: both need their inputs at its start, and both are done at its end."""
+    """A forward and a backward that overlap: both need their inputs at its start, and both are done at its end.
+
+    `str` writes it as "(0F4;7B1)OVERLAP_F_B", as PyTorch does.
+    """
 
     forward: Action
     backward: Action
@@ -50,10 +54,12 @@ class Pair(NamedTuple):
 
     @property
     def stage(self) -> int:
+        """The stage of the forward."""
         return self.forward.stage
 
     @property
     def parts(self) -> tuple[Action, ...]:
+        """The forward, then the backward."""
         return (self.forward, self.backward)
 
     def __str__(self) -> str:
@@ -65,7 +71,7 @@ Step = Action | Pair
 
 @dataclass(frozen=True)
 class Schedule:
-    """Immutable; `steps[rank]` in the order in which that rank does them."""
+    """For each rank what it does, in order: `steps[rank]`; immutable, without times."""
 
     name: str
     steps: tuple[tuple[Step, ...], ...]
@@ -74,27 +80,29 @@ class Schedule:
 
     @property
     def num_ranks(self) -> int:
+        """The number of ranks: each has a row of steps."""
         return len(self.steps)
 
     @cached_property
     def rank_of(self) -> dict[Action, int]:
-        """Who does what; the keys are all actions of the schedule."""
+        """Who does what, {action: rank}; the keys are all actions of the schedule."""
         return {action: rank for rank, steps in enumerate(self.steps) for step in steps for action in step.parts}
 
     @cached_property
     def stages_of(self) -> tuple[tuple[int, ...], ...]:
-        """The stages that each rank holds."""
+        """The stages that each rank holds, by rank, in ascending order."""
         return tuple(tuple(sorted({a.stage for step in steps for a in step.parts})) for steps in self.steps)
 
     @cached_property
     def holders(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks that hold each stage: two where two directions run through the same pipeline."""
+        """The ranks that hold each stage, by stage: two where two directions run through the same pipeline."""
         return tuple(tuple(r for r, stages in enumerate(self.stages_of) if s in stages) for s in range(self.num_stages))
 
 
 def dependencies(action: Action, schedule: Schedule) -> list[Action]:
     """The actions of `schedule` that must end before `action` may start.
 
+    F needs F of the stage before; B and I need their own F, and B or I of the next stage; W needs its own I.
     The only place in the course that knows this: simulator, executor and checks all ask here.
     """
     kind, s, m = action
@@ -108,7 +116,10 @@ def dependencies(action: Action, schedule: Schedule) -> list[Action]:
 
 
 def parse(text: str) -> Step:
-    """The step that `str` writes so: "2F5", or "(0F4;7B1)OVERLAP_F_B"."""
+    """The step that `str` writes so: "2F5" is an `Action`, "(0F4;7B1)OVERLAP_F_B" a `Pair`.
+
+    Raises `BadValue` for any other text.
+    """
     if match := _PAIR.fullmatch(text.strip()):
         return Pair(*map(parse, match.groups()))
     if match := _ACTION.fullmatch(text.strip()):

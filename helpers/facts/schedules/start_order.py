@@ -39,7 +39,7 @@ def _with_needs(steps: tuple[Step, ...], schedule: Schedule) -> Iterator[tuple[S
 
 
 def stuck(schedule: Schedule) -> dict[int, tuple[Step, list[Action]]]:
-    """The ranks that never come to their end: the step each stops at, and what that needs and never gets."""
+    """The ranks that never come to their end: {rank: (step it stops at, what that needs and never gets)}."""
     num_played, ended = [0] * schedule.num_ranks, set()
     for rank, step, _ in playable(schedule):
         num_played[rank] += 1
@@ -51,7 +51,7 @@ def stuck(schedule: Schedule) -> dict[int, tuple[Step, list[Action]]]:
 
 
 def slots(schedule: Schedule) -> list[list[tuple[int, Step]]]:
-    """For each rank, the slot that each of its steps starts in, if each takes one; without those that never start."""
+    """For each rank, (slot, step) of each of its steps, if each takes one slot; without those that never start."""
     ended: dict[Action, int] = {}
     placed: list[list[tuple[int, Step]]] = [[] for _ in schedule.steps]
     for rank, step, needed in playable(schedule):

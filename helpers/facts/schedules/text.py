@@ -24,7 +24,7 @@ def short(step: Step, with_stage: bool = False) -> str:
 
 
 def grid(schedule: Schedule, marked: tuple[int, int] | None = None) -> str:
-    """A row for each rank, a column for each slot; every step takes one slot and starts as soon as it can.
+    """A schedule as text: a row for each rank, a column for each slot; every step takes one and starts when it can.
 
     marked    (rank, number of a step): written between > and <
     What can never start stands at the end of its row, after "stuck:".
@@ -45,7 +45,7 @@ def grid(schedule: Schedule, marked: tuple[int, int] | None = None) -> str:
 
 
 def readable_grid(schedule: Schedule, marked: tuple[int, int] | None = None) -> str:
-    """The grid on lines of its own, or nothing if they are too long to be read."""
+    """The grid on lines of its own, or "" if they are longer than WIDEST characters."""
     drawn = f"\n{grid(schedule, marked)}"
     return drawn if max(map(len, drawn.splitlines())) <= WIDEST else ""
 
@@ -62,13 +62,14 @@ def _line(name: str, row: list[str], late: list[str], width: int) -> str:
 
 
 def to_csv(schedule: Schedule) -> str:
+    """A line for each rank, with a cell for each step, which torch.distributed.pipelining reads: "0F0,0F1,0B0,0B1"."""
     return "".join(",".join(map(str, steps)) + "\n" for steps in schedule.steps)
 
 
 def from_csv(text: str, name: str = "from CSV") -> Schedule:
     """The schedule that a CSV describes; empty cells, PyTorch's bubbles, are left out.
 
-    Raises `BadValue` that names the line and the cell that is no action.
+    Raises `BadValue` that names the line and the cell that is no action, or says that there are no actions.
     """
     ranks = [tuple(_cell(cell, line, column) for column, cell in enumerate(row.split(","), 1) if cell.strip())
              for line, row in enumerate(text.strip("\n").split("\n"), 1)]

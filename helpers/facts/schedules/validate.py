@@ -16,11 +16,14 @@ from helpers.facts.schedules.text import readable_grid, short
 
 
 class IllegalSchedule(BadValue):
-    """Says why an order cannot be played."""
+    """An order cannot be played; the message says why and shows the grid."""
 
 
 def validate(schedule: Schedule, cap: int | None = None) -> None:
-    """Raises `IllegalSchedule` with the first reason found; `cap`: the most microbatches that a rank may hold."""
+    """Raises `IllegalSchedule` (a `BadValue`) with the first reason found; returns None if the order can be played.
+
+    cap     the most microbatches that a rank may hold at once; None: any number
+    """
     for reason, marked in chain(_numbers(schedule), _pairs(schedule), _counts(schedule), _homes(schedule),
                                 _early(schedule), _circles(schedule), _over(schedule, cap)):
         # each may rely on those before

@@ -15,7 +15,10 @@ F0, I0, W0, F1, I1, W1 = ((kind, chunk) for chunk in (0, 1) for kind in "FIW")
 
 
 def zb_v(num_ranks: int, num_microbatches: int) -> Schedule:
-    """Rank r holds stages r and 2 num_ranks - 1 - r."""
+    """ZB-V: rank r holds stages r and 2 num_ranks - 1 - r.
+
+    Raises `BadValue` unless both are whole numbers of at least 1.  Source: arXiv:2401.10241, section 6, figure 7.
+    """
     check_counts(num_ranks, num_microbatches)
     steps = tuple(steps_of_rhythm(_rhythm(rank, num_ranks, num_microbatches), [rank, 2 * num_ranks - 1 - rank],
                        [range(num_microbatches)] * 2) for rank in range(num_ranks))

@@ -14,14 +14,20 @@ F, I, W = ("F", 0), ("I", 0), ("W",)            # noqa: E741  the field's letter
 
 
 def zb_h1(num_ranks: int, num_microbatches: int) -> Schedule:
-    """As many forwards before the first backward as 1F1B; rank r lets r of its W wait for the end."""
+    """ZB-H1: as many forwards before the first backward as 1F1B has; rank r lets r of its W wait for the end.
+
+    Raises `BadValue` unless both are whole numbers of at least 1.  Source: arXiv:2401.10241, section 2.3, figure 3.
+    """
     check_counts(num_ranks, num_microbatches)
     steps = tuple(_order(rank, num_ranks - rank, rank, num_microbatches) for rank in range(num_ranks))
     return Schedule("ZB-H1", steps, num_ranks, num_microbatches)
 
 
 def zb_h2(num_ranks: int, num_microbatches: int) -> Schedule:
-    """As many forwards before the first backward as fill the pipeline; rank r lets 2r of its W wait for the end."""
+    """ZB-H2: as many forwards before the first backward as fill the pipeline; rank r lets 2r of its W wait for the end.
+
+    Raises `BadValue` unless both are whole numbers of at least 1.  Source: arXiv:2401.10241, section 2.3, figure 3.
+    """
     check_counts(num_ranks, num_microbatches)
     steps = tuple(_order(rank, 2 * (num_ranks - rank) - 1, 2 * rank, num_microbatches) for rank in range(num_ranks))
     return Schedule("ZB-H2", steps, num_ranks, num_microbatches)
