@@ -45,10 +45,10 @@ nbval: setup
 	    --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=120 notebooks
 
 grading: setup
-	$(BIN)/python -m pytest -q tests/grade
+	$(BIN)/python -m pytest -q -m "not soak" tests/grade
 
 browser: setup
-	$(BIN)/python -m pytest -q tests/browser
+	$(BIN)/python -m pytest -q -m "not soak" tests/browser
 
 # What `make test` leaves out: runs repeated many times, and full matrices of which it has a part.
 soak: setup

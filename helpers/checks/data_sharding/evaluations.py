@@ -32,7 +32,7 @@ class Evaluation:
         return order[rank::self.world_size]
 
 
-SEEN = Evaluation(4, 9, (0, 1, 2)), Evaluation(2, 8, (3,)), Evaluation(3, 10, (0, 9))
+SEEN = Evaluation(4, 9, (0, 1, 2)), Evaluation(4, 8, (3,)), Evaluation(3, 10, (0, 9))
 OTHERS = Evaluation(5, 3, (1,)), Evaluation(1, 4, (0,)), Evaluation(5, 5, ()), Evaluation(5, 7, tuple(range(7)))
 
 

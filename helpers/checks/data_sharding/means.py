@@ -11,8 +11,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from helpers.checks.judge import forbidden
 from helpers.checks.judge.other_process import Raised
-from helpers.checks.judge.real_ranks import on_ranks
+from helpers.checks.judge.real_ranks import runs_in_order
 from helpers.checks.judge.verdict import Verdict, score, unseen
+from helpers.run.launch import Run
 from helpers.run.measure.meters import wire
 from helpers.run.models import regression
 
@@ -21,10 +22,27 @@ MOST_BYTES_MORE = 3_000         # a number from each rank, with gloo's headers o
 NUM_FEATURES = 1000             # so that a second reduction of the gradients costs more than the numbers of samples
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How many samples each rank has."""
+
+    counts: tuple[int, ...]
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks there are."""
+        return len(self.counts)
+
+
+EVEN, RAGGED = Counts((200, 200)), Counts((400, 400, 150, 50))
+OTHERS = Counts((5, 0)), Counts((2, 1, 9)), Counts((3,))
+
+
 def check_backward(function: object) -> float:
     """3 points: the gradient of the mean over all samples, evenly and unevenly shared, for one number more."""
-    even = _gradients(function, (200, 200))
-    ragged = even if isinstance(even, Raised) else _gradients(function, (400, 400, 150, 50))
+    runs = dict(runs_in_order(_gradient, function, (EVEN, RAGGED), forbidden.MEANS))
+    even = _by_rank(runs[EVEN], EVEN)
+    ragged = even if isinstance(even, Raised) else _by_rank(runs[RAGGED], RAGGED)
     wrong = _not_the_mean(ragged)
     return score([Verdict(1, "ranks with as many samples", _not_the_mean(even)),
                   Verdict(1, "ranks with 400, 400, 150 and 50", wrong),
@@ -36,9 +54,9 @@ def check_backward(function: object) -> float:
 def check_backward_unseen(function: object) -> float:
     """1 point: a rank without samples, other numbers of ranks."""
     wrong = None
-    for counts in ((5, 0), (2, 1, 9), (3,)):
-        if wrong := _not_the_mean(_gradients(function, counts)):
-            break                                       # one deadline is long enough
+    for case, run in runs_in_order(_gradient, function, OTHERS, forbidden.MEANS):
+        if wrong := _not_the_mean(_by_rank(run, case)):
+            break
     return score([Verdict(1, "a rank without samples, one rank, three", wrong)], "It holds anywhere.")
 
 
@@ -51,9 +69,8 @@ class BatchGradients:
     counts: tuple[int, ...]
 
 
-def _gradients(function: object, counts: tuple[int, ...]) -> BatchGradients | Raised:
-    run = on_ranks(_gradient, function, counts, len(counts), forbidden.MEANS)
-    return run if isinstance(run, Raised) else BatchGradients(*map(list, zip(*run.results, strict=True)), counts)
+def _by_rank(run: Run | Raised, case: Counts) -> BatchGradients | Raised:
+    return run if isinstance(run, Raised) else BatchGradients(*map(list, zip(*run.results, strict=True)), case.counts)
 
 
 def _data(counts: tuple[int, ...]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -61,8 +78,8 @@ def _data(counts: tuple[int, ...]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return list(zip(x.split(counts), y.split(counts), strict=True))
 
 
-def _gradient(function, rank: int, world_size: int, counts: tuple[int, ...]) -> tuple[list[float] | None, int]:
-    inputs, targets = _data(counts)[rank]
+def _gradient(function, rank: int, world_size: int, case: Counts) -> tuple[list[float] | None, int]:
+    inputs, targets = _data(case.counts)[rank]
     ddp = DistributedDataParallel(_linear())
     with wire() as plainly:
         _losses(ddp, inputs, targets).sum().backward()

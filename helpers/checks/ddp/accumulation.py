@@ -38,7 +38,7 @@ class Microbatches:
     world_size: int
 
 
-OTHERS = Microbatches((5, 3, 1), 2), Microbatches((6,), 2), Microbatches((2, 7), 3)
+OTHERS = Microbatches((5, 3, 1), 3), Microbatches((6,), 3), Microbatches((2, 7), 3)
 
 
 def check_accumulation(function: object) -> float:

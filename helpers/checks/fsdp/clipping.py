@@ -38,8 +38,8 @@ BINDING = ClipGradients(((3.0, 0.0, 0.0, 4.0, 0.0), (0.0, 12.0)), ((84.0,),), 17
 PLAIN = ClipGradients(((3.0, 4.0),), (), 1.0)                       # two ranks have nothing
 LOOSE = ClipGradients(((0.003,) * 10_001,), ((0.1, 0.2),), 10.0)    # so many that nobody sends them all unseen
 OTHERS = (ClipGradients(((0.0,), (7.0, 24.0, 0.0)), ((60.0, 0.0), (0.0,)), 13.0, 3),
-          ClipGradients(((6.0, 8.0),), ((1e-3,),), 5.0, 2), ClipGradients((), ((3.0, 4.0),), 1.0, 3),
-          ClipGradients(((0.0,) * 6,), ((0.0,),), 1.0, 2), ClipGradients(((8.0, 15.0),), ((0.5,),), 20.0, 1))
+          ClipGradients(((6.0, 8.0),), ((1e-3,),), 5.0, 3), ClipGradients((), ((3.0, 4.0),), 1.0, 3),
+          ClipGradients(((0.0,) * 6,), ((0.0,),), 1.0, 3), ClipGradients(((8.0, 15.0),), ((0.5,),), 20.0, 1))
 
 
 def check_clip(function: object) -> float:

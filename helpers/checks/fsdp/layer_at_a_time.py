@@ -65,7 +65,7 @@ class LayerCase:
 
 
 PLAIN, LARGE = LayerCase((3, 5, 2, 4)), LayerCase((128,) * 9)
-OTHERS = (LayerCase((2, 3), 1, 3), LayerCase((4, 1, 4, 1), 3, 2), LayerCase((5, 3), 2, 1),
+OTHERS = (LayerCase((2, 3), 1, 3), LayerCase((4, 1, 4, 1), 3, 3), LayerCase((5, 3), 2, 1),
           LayerCase((100, 90, 110, 100, 90, 110, 100), 2, 3))
 
 

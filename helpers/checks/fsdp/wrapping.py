@@ -41,7 +41,7 @@ class WrapCase:
 
 
 SEEN = WrapCase()
-OTHERS = (WrapCase(4, 128, 3), WrapCase(8, 96, 2))
+OTHERS = (WrapCase(4, 128, 3), WrapCase(8, 96, 3))
 
 
 def check_wrap(function: object) -> float:

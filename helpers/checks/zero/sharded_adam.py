@@ -54,8 +54,8 @@ class AdamCase:
 
 
 PLAIN, LARGE = AdamCase(((3, 4), (5,), (2, 1, 3))), AdamCase(((100, 1000), (3,)))
-OTHERS = (AdamCase(((2, 3), (), (7,)), 3), AdamCase(((3,),), 4), AdamCase(((4, 4), (8,)), 1),
-          AdamCase(((333, 31), (1,), (40, 40)), 2))
+OTHERS = (AdamCase(((2, 3), (), (7,)), 3), AdamCase(((2,),), 3), AdamCase(((4, 4), (8,)), 1),
+          AdamCase(((333, 31), (1,), (40, 40)), 3))
 
 
 def check_optimizer(optimizer_class: object) -> float:

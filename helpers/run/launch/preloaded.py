@@ -7,6 +7,7 @@ starts in milliseconds and shares these modules' memory with its siblings.
 """
 import atexit
 import gc
+import itertools
 import os
 import shutil
 import time
@@ -22,9 +23,19 @@ from helpers.run.launch.hugepages import collapse
 torch.set_num_threads(1)
 gc.collect()
 gc.freeze()                  # a collection in a rank would touch, and so copy, every shared page
-collapse()
 
-kernel = os.getppid()
+MANY = 40                    # ranks: from then on, the CPU second that large pages take is worth it
+server, kernel = os.getpid(), os.getppid()
+_num_forks = itertools.count(1)
+
+
+def _collapse_if_many() -> None:
+    """Each rank then takes a third less to start and to end."""
+    if os.getpid() == server and next(_num_forks) == MANY:      # a rank that forks has this hook, too
+        collapse()
+
+
+os.register_at_fork(before=_collapse_if_many)
 
 
 @atexit.register

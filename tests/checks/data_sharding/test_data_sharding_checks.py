@@ -49,7 +49,7 @@ SAMPLER = [
     (answers.ignores_the_rank, 0, None, "24 samples on 4 ranks: in epoch 0, 18 samples are never drawn, 0 first"),
     (answers.ignores_the_epoch, 2, None, f"{ORDER}epoch 1 has the order of epoch 0"),
     (answers.ignores_the_seed, 2, None, f"{ORDER}another seed gives the same order"),
-    (answers.multiplies_seed_and_epoch, 2, 0, "unseen cases: 501 samples on 7 ranks: another seed gives the same "),
+    (answers.multiplies_seed_and_epoch, 2, 0, "unseen cases: 501 samples on 5 ranks: another seed gives the same "),
     (answers.multiplies_by_the_epoch_after_it, 2, None, f"{ORDER}epoch 1 has the order of epoch 0"),
     (answers.does_not_shuffle, 2, None, f"{ORDER}in epoch 0, {OWN_ORDER}"),
     (answers.does_not_shuffle_its_block, 2, None, f"{ORDER}in epoch 0, {OWN_ORDER}"),
@@ -62,10 +62,10 @@ SAMPLER = [
                                       "Repeat some, do not drop any"),
     (answers.pads_always, 0, 0, "unseen cases: 450 samples on 1 rank: in epoch 0, 1 draw repeats a sample; 0 are "),
     (answers.pads_with_its_own_last_sample, 3, 0,
-     "unseen cases: 1 sample on 7 ranks: ranks have 1, 0, 0, 0, 0, 0, 0 samples"),
-    (answers.pads_once_only, 3, 0, "unseen cases: 1 sample on 7 ranks: ranks have 1, 1, 0, 0, 0, 0, 0 samples"),
+     "unseen cases: 1 sample on 5 ranks: ranks have 1, 0, 0, 0, 0 samples"),
+    (answers.pads_once_only, 3, 0, "unseen cases: 1 sample on 5 ranks: ranks have 1, 1, 0, 0, 0 samples"),
     (answers.fails_with_fewer_samples_than_ranks, 3, 0,
-     "unseen cases: on real ranks: ranks 0, 1, 2, 3, 4, 5 and 6 of 7 raised "
+     "unseen cases: on real ranks: ranks 0, 1, 2, 3 and 4 of 5 raised "
                                                         "AssertionError"),
     (answers.leaves_lengths_uneven, 2, None, UNEVEN),
     (answers.seeds_the_global_generator, 0, 0, GLOBAL),

@@ -133,7 +133,7 @@ ACCUMULATION = [
     (ddp.takes_the_number_of_samples_for_granted, 3, 0, "unseen cases: microbatches of 5 and 3 and 1 samples: the step "
                                                         f"is 0.64 times as long {OF}"),
     (ddp.never_sends_the_first, 3, 0, "unseen cases: microbatches of 6 samples: the ranks are no longer one model"),
-    (ddp.takes_two_ranks_for_granted, 3, 0, f"microbatches of 2 and 7 samples: the step is 1.5 times as long {OF}"),
+    (ddp.takes_two_ranks_for_granted, 3, 0, f"microbatches of 5 and 3 and 1 samples: the step is 1.5 times as long {OF}"),
     (ddp.divides_by_zero, 0, 0, "on real ranks: ranks 0 and 1 of 2 raised ZeroDivisionError: division by zero\n  File"),
     (ddp.returns_at_once_on_rank_0, 0, None, "on real ranks: rank 1 of 2 waited for a rank that had already returned"),
     (ddp.exits_the_process, 0, None, "on real ranks: ranks 0 and 1 of 2 ended with exit code 0 before the program "),
@@ -243,6 +243,17 @@ def test_an_answer_that_never_ends_is_shown_where_it_is_after_one_deadline(monke
     assert "on real ranks: not done after 1 s\n" in words
     assert "in never_ends: " in words
     assert len(runs) == 1
+
+
+def test_one_number_that_is_none_among_right_ones_is_seen():
+    gradient = torch.full((5,), 2.0)
+    assert buckets._extremes(gradient) == [2.0]
+    for place in range(5):
+        odd = gradient.clone()
+        odd[place] = float("nan")
+        assert not buckets._all_are(buckets._extremes(odd), 2.0, 1e-5)
+        odd[place] = 2.1
+        assert not buckets._all_are(buckets._extremes(odd), 2.0, 1e-5)
 
 
 def test_a_rate_that_is_never_found_is_ended(impatient):

@@ -95,6 +95,10 @@ WRONG_UNSEEN = [
 def test_a_right_program_gets_all_points(measure):
     points, words = outcome(check_measured, measure, RIGHT_MIB)
     assert (points, "Prediction and measurement agree." in words) == (2.0, True)
+
+
+@pytest.mark.parametrize("measure", [*RIGHT[:2], *(pytest.param(one, marks=pytest.mark.soak) for one in RIGHT[2:])])
+def test_a_right_program_gets_the_unseen_point(measure):
     points, words = outcome(check_measured_unseen, measure)
     assert (points, "whatever the number of ranks" in words) == (1.0, True)
 

@@ -73,7 +73,7 @@ WRONG = {
         (zero.KeepsABuffer, 3, None, f"{KEEPS}0 keeps 175,007 elements between steps, and {WHOLE}"),
         (zero.HasAllMoments, 3, None, f"{KEEPS}0 keeps 200,008 elements between steps, and {WHOLE}"),
         (zero.KeepsTheGradientOfItsShard, 3, None, "3 shards are 75,003. Is the gradient of the shard kept, too?"),
-        (zero.FailsWithFewerElementsThanRanks, 4, 0, "unseen cases: on real ranks: rank 3 of 4 raised AssertionError"),
+        (zero.FailsWithFewerElementsThanRanks, 4, 0, "unseen cases: on real ranks: rank 2 of 3 raised AssertionError"),
         (zero.NeedsMatrices, 4, 0, "unseen cases: on real ranks: ranks 0, 1 and 2 of 3 raised AssertionError"),
         (zero.divides_by_zero, 0, None, 'ZeroDivisionError: division by zero\n  File "ddp_answers.py", line '),
         (zero.exits_the_process, 0, None, ENDED),
