@@ -23,6 +23,7 @@ DEMO_FILE = Path("outputs/ddp-demo.json")
 
 
 def main() -> int:
+    """Run `python -m helpers ...` with these arguments, those of the command line if None; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)

@@ -22,7 +22,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class TransformerSpec:
-    """A GPT by what its activations depend on: counts of blocks, heads and vocabulary entries; its MLP is 4 hidden wide."""
+    """A GPT by what its activations depend on: counts of layers, heads and vocabulary; its MLP is 4 hidden wide."""
 
     name: str
     layers: int

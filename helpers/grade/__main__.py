@@ -8,6 +8,7 @@ from pathlib import Path
 
 
 def main() -> int:
+    """Run `python -m helpers.grade ...` with the arguments of the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m helpers.grade", description=__doc__)
     parser.add_argument("command", choices=["release", "grade", "student"])
     parser.add_argument("--sandbox", action="store_true", help="grade in kernels that are shut in (Linux, bubblewrap)")

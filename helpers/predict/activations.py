@@ -61,6 +61,7 @@ class SavedPart:
 
     @property
     def grows_with_seq_squared(self) -> bool:
+        """Whether its elements grow with the square of the sequence length."""
         return self.shape.count("s") == 2
 
     def num_bytes(self, block: BlockShape, vocab: int = 0) -> int:
@@ -157,6 +158,7 @@ def best_num_checkpoints(layers: int, input_bytes: float, layer_bytes: float) ->
 
 
 def check_name(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise `BadValue` unless `value` is one of the choices."""
     if value not in choices:
         raise BadValue(f"{name} is one of {', '.join(choices)}, not {value!r}")
 

@@ -19,6 +19,8 @@ from helpers.facts.errors import BadValue
 
 @dataclass(frozen=True)
 class Drawn:
+    """What a loader draws in an epoch: steps, draws and samples."""
+
     num_steps: int              # of an epoch, on each rank
     num_draws: int              # of an epoch, by all ranks
     unique_share: float         # of a full global batch

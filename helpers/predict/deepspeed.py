@@ -27,6 +27,8 @@ from helpers.predict.memory import buffer_bytes, recipe, state_by_term, state_by
 
 @dataclass(frozen=True)
 class Estimate:
+    """DeepSpeed's estimate of memory per device and of host memory, in bytes."""
+
     gpu_bytes: float      # on each GPU
     host_bytes: float     # in the main memory of each node
 

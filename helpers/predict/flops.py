@@ -62,6 +62,7 @@ def params_by_part(shape: Shape) -> dict[str, int]:
 
 
 def num_params(shape: Shape) -> int:
+    """Parameters of a GPT of this shape: the sum of `params_by_part`."""
     return sum(params_by_part(shape).values())
 
 

@@ -133,6 +133,7 @@ def passing_parts(sharding: Sharding) -> dict[str, float]:
 
 
 def passing_bytes(sharding: Sharding) -> float:
+    """Bytes that live only for a moment, at the fullest one: the sum of `passing_parts`."""
     return sum(passing_parts(sharding).values())
 
 
@@ -143,4 +144,5 @@ def peak_parts(sharding: Sharding) -> dict[str, float]:
 
 
 def peak_bytes(sharding: Sharding) -> float:
+    """Bytes that a rank holds at the fullest moment of a step: the sum of `peak_parts`."""
     return sum(peak_parts(sharding).values())

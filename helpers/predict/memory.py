@@ -44,11 +44,13 @@ class Recipe:
                 raise BadValue(f"{term} is one of {', '.join(DTYPE_BYTES)}, not {dtype!r}")
 
     def terms(self) -> list[tuple[str, str]]:
+        """The dtype of each term of the state, those that the recipe has."""
         return [(f.name, getattr(self, f.name)) for f in fields(self) if f.name in SHARDED_FROM and
                 (getattr(self, f.name) or f.name in ("parameter", "gradient"))]
 
     @property
     def bytes_per_param(self) -> int:
+        """Bytes of state per parameter when nothing is sharded."""
         return sum(DTYPE_BYTES[dtype] for _, dtype in self.terms())
 
 
@@ -67,6 +69,7 @@ MIXED = RECIPES["mixed"]
 
 
 def recipe(name: str) -> Recipe:
+    """The recipe of this name; `BadValue` lists the names that there are."""
     if name not in RECIPES:
         raise BadValue(f"no recipe {name!r}; there are {', '.join(map(repr, RECIPES))}")
     return RECIPES[name]

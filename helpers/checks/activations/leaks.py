@@ -31,6 +31,7 @@ class Watched:
 
     @property
     def bytes_a_step(self) -> float:
+        """Bytes by which what is alive grows from step to step, between an early step and a late one."""
         return (self.alive[LATE] - self.alive[EARLY]) / (LATE - EARLY)
 
 

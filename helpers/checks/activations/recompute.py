@@ -1,8 +1,4 @@
-"""Checks of exercise set 07: the least recomputation that fits, block by block.
-
-Two oracles: every split of the blocks is tried with the calculators, and real blocks are run as the answer says, while
-autograd's bytes are counted.
-"""
+"""Checks of exercise set 07: the least recomputation that fits, against all splits and against bytes of real blocks."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
@@ -50,10 +46,12 @@ class PlanCase:
 
     @cached_property
     def budget_bytes(self) -> int:
+        """Bytes that all blocks together may keep: `share` of what they keep without recomputation."""
         return int(self.share * self.layers * self.costs()[0][0])
 
     @property
     def arguments(self) -> dict[str, int]:
+        """What `plan` is called with, by name."""
         return {name: value for name, value in asdict(self).items() if name != "share"} | {
             "budget_bytes": self.budget_bytes}
 

@@ -30,6 +30,7 @@ class BlockCase:
 
     @property
     def sb(self) -> int:
+        """Tokens of a microbatch: sequence length times batch."""
         return self.seq * self.batch
 
     def __str__(self) -> str:

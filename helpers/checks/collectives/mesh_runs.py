@@ -42,10 +42,12 @@ class MeshCase:
 
     @property
     def world_size(self) -> int:
+        """How many ranks there are."""
         return len(self.tensors)
 
     @property
     def num_bytes(self) -> int:
+        """Bytes of one rank's tensor, in float64."""
         return 8 * len(self.tensors[0])         # float64
 
 

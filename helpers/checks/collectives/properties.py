@@ -42,6 +42,7 @@ def _first(one: Property, cases: list[MeshCase], played: list[MeshOutcome | Rais
 
 
 def holds_values(expected: Expected) -> Property:
+    """Every rank's tensor holds what is expected of it, by rank, when the function has returned."""
     def wrong(case: MeshCase, got: MeshOutcome) -> str | None:
         words = _differs(case, "holds", got.held, expected(case))
         if words and all(map(_is_row, got.returned)) and got.returned == expected(case):
@@ -54,6 +55,7 @@ def holds_values(expected: Expected) -> Property:
 
 
 def returns(expected: Expected) -> Property:
+    """Every rank returns what is expected of it, by rank."""
     return lambda case, got: _differs(case, "returned", got.returned, expected(case))
 
 
@@ -119,6 +121,7 @@ def sends_to(target: Callable[[int, int], int]) -> Property:
 
 
 def case_name(case: MeshCase) -> str:
+    """A case in words: ranks, elements, and the source where there is one."""
     source = f", source {case.args[0]}" if case.args else ""
     size = len(case.tensors[0])
     return f"{case.world_size} rank{'s' * (case.world_size > 1)}, {size} element{'s' * (size > 1)}{source}"

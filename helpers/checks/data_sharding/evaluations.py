@@ -26,6 +26,7 @@ class Evaluation:
     padded: bool = True
 
     def samples_of(self, rank: int) -> list[int]:
+        """The numbers of the samples that a rank evaluates, in its order."""
         order = list(range(self.num_samples))
         while self.padded and len(order) % self.world_size:
             order += order[:self.world_size - len(order) % self.world_size]

@@ -31,6 +31,7 @@ class BucketGradients:
 
     @property
     def sizes(self) -> list[int]:
+        """Bytes of each gradient."""
         return [torch.Size(shape).numel() * self.dtype.itemsize for shape in self.shapes]
 
 

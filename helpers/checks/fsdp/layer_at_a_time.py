@@ -33,14 +33,17 @@ class LayerCase:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
+        """Shapes [out, in] of the weights, in the order of forward."""
         return [(out, into) for into, out in zip(self.widths, self.widths[1:], strict=False)]
 
     @property
     def num_params(self) -> int:
+        """Elements of all weights together."""
         return sum(map(math.prod, self.shapes))
 
     @property
     def largest(self) -> int:
+        """Elements of the largest weight."""
         return max(map(math.prod, self.shapes))
 
     @property
@@ -51,9 +54,11 @@ class LayerCase:
 
     @property
     def most_bytes(self) -> float:
+        """Bytes that may be alive at once: full layers, and what there is besides."""
         return 4 * (FULL_LAYERS * self.largest + self.others)
 
     def weights(self) -> list[Tensor]:
+        """The weights, small whole numbers, the same on every rank."""
         generator = torch.Generator().manual_seed(3)
         return [torch.randint(-1, 2, shape, generator=generator).float() for shape in self.shapes]
 

@@ -11,6 +11,7 @@ MODES = {"freed": True, "kept": False}              # after forward
 
 
 def sharding(mode: str) -> Sharding:
+    """The sharding of the exercise's model on 4 ranks, with what is to be different."""
     return Sharding(NUM_BLOCKS * WIDTH**2, NUM_BLOCKS, RANKS, MODES[mode])
 
 

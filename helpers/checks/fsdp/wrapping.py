@@ -28,6 +28,7 @@ class WrapCase:
     world_size: int = 2
 
     def model(self) -> GPT:
+        """The GPT that is to be wrapped, with the same weights on every rank."""
         torch.manual_seed(self.layers)
         return GPT(self.layers, self.hidden, 4, 64, 8)
 
@@ -37,6 +38,7 @@ class WrapCase:
 
     @property
     def block_bytes(self) -> int:
+        """Bytes of the parameters of one block."""
         return 4 * (12 * self.hidden**2 + 13 * self.hidden)
 
 

@@ -58,6 +58,7 @@ def unseen(check: Callable[..., float]) -> Callable[..., float]:
 
 
 def first_wrong(wrongs: Iterable[str | None]) -> str | None:
+    """The first words that are not None; None if nothing is wrong."""
     return next((wrong for wrong in wrongs if wrong is not None), None)
 
 

@@ -30,6 +30,7 @@ class Task:
 
     @property
     def given(self) -> Schedule:
+        """The order as the learner is given it."""
         return Schedule("broken", tuple(tuple(Action(text[0], rank, int(text[1:])) for text in row.split())
                                         for rank, row in enumerate(self.rows)), P, M)
 

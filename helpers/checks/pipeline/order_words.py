@@ -15,6 +15,7 @@ NO_UNITS = " (in the grid every step takes one slot, B too)"
 
 
 def as_schedule(case: FillCase, steps: list[Steps]) -> Schedule:
+    """The learner's order for a case as a `Schedule`, one stage on each rank."""
     rows = tuple(tuple(Action(kind, rank, microbatch) for kind, microbatch in row) for rank, row in enumerate(steps))
     return Schedule(str(case), rows, case.num_ranks, case.num_microbatches)
 
@@ -29,10 +30,12 @@ def with_grid(schedule: Schedule, words: str, marked: tuple[int, int] | None = N
 
 
 def length(schedule: Schedule) -> int:
+    """Slots that a schedule takes when F, I and W take one each and B takes two."""
     return round(duration_s(simulate(schedule, UNIT_DURATIONS)))
 
 
 def longest_chain(schedule: Schedule) -> str:
+    """The chain of steps that makes a schedule as long as it is, in words."""
     chain = critical_path(schedule, simulate(schedule, UNIT_DURATIONS))
     ranks = [(rank, " ".join(short(parse(span.label)) for span in spans))
              for rank, spans in groupby(chain, key=lambda span: span.rank)]

@@ -28,10 +28,12 @@ class PeakCase:
 
     @property
     def steps(self) -> list[Action]:
+        """The steps of the case, parsed."""
         return [parse(step) for step in self.text.split()]
 
     @property
     def arguments(self) -> dict:
+        """What `peak` is called with, by name."""
         return {"steps": [tuple(step) for step in self.steps], "kept": self.kept, "waiting": self.waiting}
 
     def __str__(self) -> str:

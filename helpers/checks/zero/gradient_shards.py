@@ -38,6 +38,7 @@ class BucketCase:
 
     @property
     def num_elements(self) -> int:
+        """Elements of all parameters together."""
         return sum(map(math.prod, self.shapes))
 
     @property

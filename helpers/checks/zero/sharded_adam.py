@@ -33,10 +33,12 @@ class AdamCase:
 
     @property
     def num_elements(self) -> int:
+        """Elements of all parameters together."""
         return sum(math.prod(shape) for shape in self.shapes)
 
     @property
     def shard(self) -> int:
+        """Elements of the largest shard."""
         return -(-self.num_elements // self.world_size)
 
     @property
@@ -45,10 +47,12 @@ class AdamCase:
         return 3 * 4 * self.shard + SOME_BYTES
 
     def parameters(self) -> list[torch.Tensor]:
+        """Fresh parameters, the same on every rank."""
         generator = torch.Generator().manual_seed(1)
         return [torch.randn(shape, generator=generator, dtype=torch.float32) for shape in self.shapes]
 
     def gradients(self, rank: int, step: int) -> list[torch.Tensor]:
+        """The gradients of one rank in one step, in the shapes of the parameters."""
         generator = torch.Generator().manual_seed(100 * rank + step + 2)
         return [SMALL * torch.randn(shape, generator=generator, dtype=torch.float32) for shape in self.shapes]
 

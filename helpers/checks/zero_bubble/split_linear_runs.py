@@ -1,7 +1,4 @@
-"""Play a learner's split backward of a linear layer, in another process: values, FLOPs, and the bytes that wait for W.
-
-Nothing of the course or of torch that splits a backward can be imported there.  What comes back is plain.
-"""
+"""Play a learner's split backward of a linear layer, in another process: values, FLOPs, bytes that wait for W."""
 from __future__ import annotations
 
 import gc
@@ -53,6 +50,7 @@ class SplitCase:
 
     @property
     def product_flops(self) -> int:
+        """FLOPs of one product of a microbatch with the weight."""
         return 2 * torch.Size(self.shape).numel() * self.num_out
 
     def right(self) -> list[dict[str, Tensor | None]]:

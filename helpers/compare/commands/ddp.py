@@ -35,6 +35,7 @@ def ddp_demo(world_size: int | None, num_steps: int, batch_size: int, seed: int,
 
 
 def demo_table(outcome: dict) -> Table:
+    """What the demo's ranks found, as a table with a row for each rank."""
     rows = [(f"loss of step {step}", f"{loss:.4f}") for step, loss in enumerate(outcome["losses"])]
     sent = outcome["bytes_sent_in_a_step"]
     rows += [("spread of parameters between ranks", f"{outcome['parameter_spread']:.1e}"),
@@ -69,5 +70,6 @@ def one_process_against_ddp(world_size: int | None, num_steps: int, batch_size: 
 
 
 def check(num_steps: int, batch_size: int) -> None:
+    """Raise `BadValue` for a number of steps, samples or ranks that is no whole number from 1."""
     if num_steps < 1 or batch_size < 1:
         raise BadValue(f"steps and batch are 1 or more, not {num_steps} and {batch_size}")

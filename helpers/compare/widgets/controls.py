@@ -16,10 +16,12 @@ def follow(redraw: Callable, *controls: widgets.Widget) -> None:
 
 
 def row(*controls: widgets.Widget) -> widgets.HBox:
+    """Controls side by side, wrapped where the page is narrow."""
     return widgets.HBox(controls, layout=widgets.Layout(flex_flow="row wrap"))      # wraps where it is narrow
 
 
 def choice(name: str, options: list, value) -> widgets.Dropdown:
+    """A dropdown with a name; `options` are values, or pairs of a text and a value."""
     return widgets.Dropdown(description=name, options=options, value=value)
 
 

@@ -41,10 +41,12 @@ class TrainingJob:
 
     @property
     def shape(self) -> Shape:
+        """The model as `predict.flops` counts it."""
         return Shape(self.model.layers, self.model.hidden, self.seq, self.model.vocab, attention=self.attention)
 
     @property
     def block(self) -> BlockShape:
+        """One block and its microbatch as `predict.activations` counts them."""
         return BlockShape(self.seq, self.batch, self.model.hidden, self.model.heads, attention=self.attention)
 
 
@@ -61,6 +63,7 @@ def ledger(job: TrainingJob) -> dict[str, float]:
 
 
 def held_bytes(job: TrainingJob) -> float:
+    """Bytes that one rank holds: its state, activations and logits."""
     return sum(ledger(job).values())
 
 

@@ -52,5 +52,6 @@ def _size(num_bytes: float) -> str:
 
 
 def link_in_words(link: Link) -> str:
+    """Latency in microseconds and bandwidth in GB/s of a link."""
     bandwidth = f"{1 / link.beta_s / GB:.1f} GB/s" if link.beta_s else "beyond measure"
     return f"alpha = {1e6 * link.alpha_s:.0f} us, bandwidth 1 / beta = {bandwidth}"

@@ -1,11 +1,9 @@
 """A clock that is computed: whose turn it is, and when each message arrives.  Rank programs see virtual_mesh.py.
 
-Every rank runs until it must wait; then the earliest message that both its ends
-have posted is sent.  So the same programs always take the same times.  Each
-rank has one port out and one in, and so has each node: a message of n bytes
-holds those on its way for n beta seconds, and arrives alpha seconds later.
-Of messages that want a port at the same time, the one with fewer messages before
-it on its link goes first; then the one that was ready first.
+Every rank runs until it must wait; then the earliest message that both its ends have posted is sent.  So the same
+programs always take the same times.  Each rank has one port out and one in, and so has each node: a message of n bytes
+holds those on its way for n beta seconds, and arrives alpha seconds later.  Of messages that want a port at the same
+time, the one with fewer messages before it on its link goes first; then the one that was ready first.
 """
 from __future__ import annotations
 
@@ -82,6 +80,7 @@ class Clock:
         self.runnable = deque(range(world_size))
 
     def way(self, source: int, to: int) -> Way:
+        """The way from one rank to another, made when it is first used."""
         if (source, to) not in self.ways:
             self.ways[source, to] = Way(source, to, len(self.now), self.network)
         return self.ways[source, to]
@@ -141,6 +140,7 @@ class Clock:
                 self.trace.append(Span(way.source, "send", time_s, message.done_s, f"to {way.to}", message.size))
 
     def add(self, rank: int, tensor: Tensor) -> None:
+        """Let a rank spend the time that adding a tensor takes: gamma_s seconds for each byte."""
         size, start_s = len(tensor) * (self.bytes_per_element or tensor.itemsize), self.now[rank]
         self.now[rank] += size * self.network.gamma_s
         if self.trace is not None:

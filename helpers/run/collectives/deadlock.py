@@ -41,6 +41,7 @@ class Deadlock(CourseError, RuntimeError):
 
     @property
     def title(self) -> str:
+        """What has happened, in a few words."""
         return "nobody can go on" if self.waiting else "all ranks are done, and messages are left over"
 
     def __reduce__(self) -> tuple:

@@ -62,7 +62,8 @@ def check_program(program: Callable, args: tuple, kwargs: dict) -> None:
 class Work(Protocol):
     """A message on its way."""
 
-    def wait(self) -> object: ...
+    def wait(self) -> object:
+        """Return when the message has left, or has arrived."""
 
 
 class Mesh:
@@ -72,15 +73,19 @@ class Mesh:
     world_size: int
 
     def isend(self, tensor: Tensor, to: int) -> Work:
+        """Begin to send a contiguous tensor to a rank."""
         raise NotImplementedError
 
     def irecv(self, tensor: Tensor, source: int) -> Work:
+        """Begin to receive into a contiguous tensor from a rank."""
         raise NotImplementedError
 
     def send(self, tensor: Tensor, to: int) -> None:
+        """Send, and return when the tensor may be used again."""
         self.isend(tensor, to).wait()
 
     def recv(self, tensor: Tensor, source: int) -> None:
+        """Receive, and return when the tensor is filled."""
         self.irecv(tensor, source).wait()
 
     def exchange(self, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
@@ -90,6 +95,7 @@ class Mesh:
         receiving.wait()
 
     def add(self, into: Tensor, tensor: Tensor) -> None:
+        """Add `tensor` to `into`, in place; a virtual mesh charges time for it."""
         into += tensor
 
     def distance_from(self, root: int) -> int:
@@ -115,15 +121,19 @@ class GlooMesh(Mesh):
         self.rank, self.world_size = dist.get_rank(process_group), dist.get_world_size(process_group)
 
     def isend(self, tensor: Tensor, to: int) -> Work:
+        """Begin to send, by torch.distributed.isend."""
         return dist.isend(_torch(tensor), group=self.process_group, group_dst=self.other(to))
 
     def irecv(self, tensor: Tensor, source: int) -> Work:
+        """Begin to receive, by torch.distributed.irecv."""
         return dist.irecv(_torch(tensor), group=self.process_group, group_src=self.other(source))
 
     def send(self, tensor: Tensor, to: int) -> None:
+        """Send; gloo returns when the receiver has begun to receive."""
         dist.send(_torch(tensor), group=self.process_group, group_dst=self.other(to))
 
     def recv(self, tensor: Tensor, source: int) -> None:
+        """Receive, and return when the tensor is filled."""
         dist.recv(_torch(tensor), group=self.process_group, group_src=self.other(source))
 
 

@@ -66,12 +66,14 @@ class QueueMesh(Mesh):
         self.awaited = {source: deque() for source in range(world_size)}
 
     def isend(self, tensor: Tensor, to: int) -> _Sent:
+        """Put a copy of the tensor on the queue to a rank."""
         data = _bytes_of(tensor).tobytes()              # a copy: the queue may read it later
         self.queues[self.rank, self.other(to)].put((str(tensor.dtype), data))
         self.wire.sent += len(data)
         return _Sent()
 
     def irecv(self, tensor: Tensor, source: int) -> _Awaited:
+        """Ask for the next message from a rank; it is taken off the queue by `wait`."""
         work = _Awaited(self, source, tensor)
         self.awaited[self.other(source)].append(work)
         return work

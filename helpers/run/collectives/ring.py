@@ -57,6 +57,7 @@ def naive_broadcast(mesh: Mesh, tensor: Tensor, source: int = 0) -> None:
 
 
 def naive_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
+    """Reduce to rank 0, then broadcast: every rank ends with the sum, in place."""
     naive_reduce(mesh, tensor)
     naive_broadcast(mesh, tensor)
 

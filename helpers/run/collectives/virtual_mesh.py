@@ -51,9 +51,11 @@ class VirtualMesh(Mesh):
         self.out, self.into = {}, {}            # by rank: the ways that were used so far
 
     def isend(self, tensor: Tensor, to: int) -> Message:
+        """Post the sending end of a message on the virtual clock."""
         return self.clock.post(self.out.get(to) or self._way_to(to), flatten(tensor), True)
 
     def irecv(self, tensor: Tensor, source: int) -> Message:
+        """Post the receiving end of a message on the virtual clock."""
         return self.clock.post(self.into.get(source) or self._way_from(source), flatten(tensor), False)
 
     def exchange(self, outgoing: Tensor, to: int, incoming: Tensor, source: int) -> None:
@@ -70,6 +72,7 @@ class VirtualMesh(Mesh):
             clock.now[self.rank] = done_s
 
     def add(self, into: Tensor, tensor: Tensor) -> None:
+        """Add, and let the virtual clock charge the time."""
         into += tensor
         self.clock.add(self.rank, flatten(tensor))
 

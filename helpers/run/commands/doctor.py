@@ -24,6 +24,8 @@ NEEDED_DISK = 100e6             # bytes, for what the ranks print
 
 @dataclass(frozen=True)
 class Requirement:
+    """One thing that the course needs, and how to mend it where it is missing."""
+
     what: str
     mend: str = ""              # "" if all is well
 
@@ -33,10 +35,13 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Diagnosis:
+    """All requirements, as a list to read."""
+
     findings: tuple[Requirement, ...]
 
     @property
     def healthy(self) -> bool:
+        """Whether nothing is missing."""
         return not any(f.mend for f in self.findings)
 
     def __repr__(self) -> str:

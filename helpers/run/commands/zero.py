@@ -78,10 +78,12 @@ class MasterCopies:
         model.bfloat16().register_forward_pre_hook(lambda _, args: (args[0].bfloat16(),))
 
     def zero_grad(self) -> None:
+        """Clear the gradients of the bf16 model."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def step(self) -> None:
+        """Step on the fp32 copies, and round them into the bf16 model."""
         for parameter, master in zip(self.parameters, self.masters, strict=True):
             master.grad = parameter.grad.float()
         self.adam.step()

@@ -40,9 +40,11 @@ class NaiveDDP(nn.Module):
         broadcast_state(module, process_group)
 
     def forward(self, *args, **kwargs):
+        """The module's own forward."""
         return self.module(*args, **kwargs)
 
     def sync_grads(self) -> None:
+        """Replace every gradient by the mean over ranks; every rank must call it."""
         for parameter in self.module.parameters():
             if parameter.grad is not None:
                 dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM, group=self.process_group)
@@ -106,6 +108,7 @@ class DDP(nn.Module):
             self._sync = before
 
     def forward(self, *args, **kwargs):
+        """The module's own forward; the backward that follows averages gradients, unless inside `no_sync`."""
         syncs = self._sync and torch.is_grad_enabled()
         if syncs and self._unfinished():
             raise RuntimeError(self._unfinished_words())

@@ -22,6 +22,7 @@ def parameters_behind(output: object) -> set[nn.Parameter]:
 
 
 def tensors_in(output: object) -> Iterator[Tensor]:
+    """All tensors in nested lists, tuples, mappings and dataclasses."""
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):

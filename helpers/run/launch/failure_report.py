@@ -104,12 +104,14 @@ def interrupted(records: tuple[RankRecord, ...]) -> str:
 
 
 def too_much_printed(records: tuple[RankRecord, ...], rank: int, limit: int) -> RankFailed:
+    """Explain that a rank was stopped since it printed more than `limit` bytes."""
     last = (records[rank].printed.rstrip().splitlines() or [""])[-1]
     return RankFailed(f"rank {rank} printed more than {limit / 1e6:.0f} MB and was stopped; "
                       f"its last line: {last[:200]!r}", records)
 
 
 def unreadable(records: tuple[RankRecord, ...], rank: int, error: Exception) -> RankFailed:
+    """Explain that what a rank returned cannot be unpickled here."""
     return RankFailed(f"what rank {rank} returned cannot be read here ({error}). "
                       "Return numbers, strings, lists, dicts or tensors.", records)
 

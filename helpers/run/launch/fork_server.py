@@ -62,6 +62,7 @@ def _enter(*args) -> None:
 
 
 def context() -> mp.context.BaseContext:
+    """Python's "forkserver" start method with our server; raises `OSError` on Windows."""
     if sys.platform == "win32":
         raise OSError("Windows cannot fork processes, which `launch` needs. Run the course inside WSL 2 "
                       "(`wsl --install` in PowerShell, then the README's commands in its terminal), or from the "

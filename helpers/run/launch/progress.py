@@ -25,6 +25,7 @@ class Progress:
         return self
 
     def show(self) -> None:
+        """Show or renew the line, once a second, after the first two seconds."""
         seconds = time.monotonic() - self.started
         if seconds > QUIET_S and int(seconds) > self.seconds:
             self.seconds = int(seconds)

@@ -33,10 +33,12 @@ class StartedRank:
 
     @property
     def done(self) -> bool:
+        """Whether it has sent its outcome or has ended."""
         return self.outcome is not None or self.exit_code is not None
 
     @property
     def failed(self) -> bool:
+        """Whether it raised, or ended without an outcome."""
         return self.outcome.error is not None if self.outcome else self.exit_code is not None
 
     def receive(self) -> None:

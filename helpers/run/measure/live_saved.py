@@ -26,9 +26,11 @@ class LiveSavedBytes:
         self._sizes: dict[StorageWeakRef, int] = {}
 
     def watching(self) -> saved_tensors_hooks:
+        """The context in which saved tensors are counted."""
         return saved_tensors_hooks(self.note, lambda tensor: tensor)
 
     def now(self) -> int:
+        """Bytes of the saved storages that still live."""
         self._sizes = {storage: size for storage, size in self._sizes.items() if not storage.expired()}
         return sum(self._sizes.values())
 

@@ -74,6 +74,7 @@ def count_anew() -> None:
 
 
 def spans() -> Trace:
+    """All calls so far, as a trace of this rank."""
     return list(_spans)
 
 

@@ -39,6 +39,7 @@ class Residency:
 
     @property
     def num_events(self) -> int:
+        """How many allocations and releases there were."""
         return len(next(iter(self.bytes.values()), []))
 
     @property
@@ -48,6 +49,7 @@ class Residency:
 
     @property
     def peak_bytes(self) -> int:
+        """Bytes alive at the fullest moment."""
         return sum(self.at(self.peak).values())
 
     def at(self, event: int) -> dict[str, int]:

@@ -49,10 +49,12 @@ class Saved:
 
     @property
     def num_bytes(self) -> int:
+        """Bytes of all saved storages."""
         return sum(kept.num_bytes for kept in self.tensors)
 
     @property
     def by_module(self) -> dict[str, int]:
+        """Bytes by the module that ran when they were saved."""
         total = Counter()
         for kept in self.tensors:
             total[kept.module] += kept.num_bytes
@@ -67,6 +69,7 @@ class Flops:
 
     @property
     def num_flops(self) -> int:
+        """FLOPs of all operations."""
         return sum(self.by_operation.values())
 
 

@@ -41,6 +41,7 @@ class Padded(nn.Module):
         self.layer, self.name, self.backward_s = layer, name, backward_s
 
     def forward(self, x: Tensor) -> Tensor:
+        """The layer's own forward; its backward sleeps."""
         return _SleepInBackward.apply(self.layer(x), self.name, self.backward_s)
 
 

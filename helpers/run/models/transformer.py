@@ -88,6 +88,7 @@ class GPT(nn.Module):
             self.output.weight = self.tokens.weight
 
     def forward(self, numbers: Tensor) -> Tensor:
+        """Logits [B, S, V] of token numbers [B, S]."""
         x = self.tokens(numbers) + self.positions.weight[:numbers.shape[1]]
         return self.output(self.norm(self.blocks(self.dropout(x))))
 

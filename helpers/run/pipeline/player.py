@@ -55,6 +55,7 @@ class Player:
         self.played = PlayedPart()
 
     def play(self, step: Step, following: Step | None, least_s: float) -> None:
+        """Do one step and send what it made; it takes at least `least_s` seconds."""
         for ahead in (step, following):
             for action in ahead.parts if ahead else ():
                 self.post.expect(action)
@@ -70,6 +71,7 @@ class Player:
         self.played.kept_bytes.append(max(kept))
 
     def compute(self, action: Action, arrived: Tensor | None) -> Tensor | None:
+        """Do one action with what has arrived for it; return what is to be sent on."""
         if action.kind == "F":
             return self.forward(*action[1:], arrived)
         if action.kind == "W":
@@ -77,6 +79,7 @@ class Player:
         return self.backward(action, arrived)
 
     def forward(self, stage: int, m: int, arrived: Tensor | None) -> Tensor:
+        """Forward of one microbatch through one stage; return its output, without a graph."""
         x = self.inputs[m].clone() if arrived is None else arrived.requires_grad_()
         owed = OwedWeights() if Action("W", stage, m) in self.schedule.rank_of else None
         with self.kept.watching(), self.deferring(stage, owed):
@@ -88,9 +91,11 @@ class Player:
         return y.detach()
 
     def deferring(self, stage: int, owed: OwedWeights | None) -> AbstractContextManager:
+        """The context in which the weights' gradients of a split backward wait for W."""
         return deferred_weights(self.stages[stage], owed) if owed else nullcontext()
 
     def loss(self, y: Tensor, target: Tensor) -> Tensor:
+        """The loss of one microbatch, divided by the number of microbatches if `scale` was asked for."""
         loss = self.loss_fn(y, target)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             raise BadValue(f"loss_fn gives {_described(loss)}: give one number in a tensor, the mean over its samples")
@@ -107,6 +112,7 @@ class Player:
         return y
 
     def backward(self, action: Action, arrived: Tensor | None) -> Tensor | None:
+        """Backward of one microbatch through one stage, or its first half; return the gradient of the stage's input."""
         key = action[1:]
         held = self.forwards[key] if action.kind == "I" else self.forwards.pop(key)
         if held.end is not None:

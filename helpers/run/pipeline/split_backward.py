@@ -32,6 +32,7 @@ class OwedWeights:
         self._parts: list[tuple[nn.Linear, Tensor, Tensor]] = []
 
     def owe(self, linear: nn.Linear, x: Tensor, gradient: Tensor) -> None:
+        """Keep what the gradient of a layer's weight needs, for later."""
         self._parts.append((linear, x, gradient))
 
     def tensors(self) -> Iterator[Tensor]:

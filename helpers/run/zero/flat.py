@@ -104,6 +104,7 @@ class GatheredOnUse(FlatParameter):
 
     @property
     def kept(self) -> Tensor:
+        """What of the parameters lives all the time: this rank's shard."""
         return self.shard
 
     def gather(self) -> None:
@@ -139,10 +140,12 @@ class GradientBucket:
         self.begin()
 
     def begin(self) -> None:
+        """Wait for all parameters again, with no memory taken yet."""
         self.waiting_for, self.sent, self._gradient = set(self.flat.parameters), False, None
 
     @property
     def gradient(self) -> Tensor:
+        """The flat gradient [n], made of zeros when it is first asked for."""
         if self._gradient is None:
             self._gradient = torch.zeros(self.flat.full.shape, dtype=self.flat.full.dtype)
             self._view_of = dict(zip(self.flat.parameters, self.flat.views(self._gradient), strict=True))

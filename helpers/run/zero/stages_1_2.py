@@ -3,21 +3,17 @@
     stage   sharded over N ranks    a step of P parameters sends, times (N-1)/N
     1       optimizer               reduce_scatter of gradients: P; all_gather of parameters: P
     2       and gradients           the same, but gradients a bucket at a time, from inside backward
-    3       and parameters          zero3.py
+    3       and parameters          stage_3.py
 
-Each stage is the one before and one idea more.  Parameters are flat (flat.py), and
-messages go by our ring: gloo's reduce_scatter sends twice as much.
+Each stage adds one idea.  Parameters are flat, and messages go by our ring: gloo's reduce_scatter sends twice as much.
 
     zero = Zero2(model, torch.optim.Adam, lr=1e-3)
     zero(x).sum().backward()
     zero.clip_grad_norm_(1.0)
-    zero.step()
-    zero.zero_grad()
+    zero.step(); zero.zero_grad()
 
-The optimizer sees pieces of flat tensors, so it must be one that treats every element
-alike, as Adam and SGD do.  A parameter that gets no gradient counts as one with gradient 0.
-Use these methods, not torch's: `torch.nn.utils.clip_grad_norm_` would see a part, or nothing.
-
+The optimizer sees pieces of flat tensors, so it must treat every element alike, as Adam and SGD do; a parameter that
+gets no gradient counts as one with gradient 0.  torch's own `clip_grad_norm_` would see a part, or nothing.
 Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, sections 5 and 7.
 """
 from __future__ import annotations
@@ -46,7 +42,7 @@ class Zero1(nn.Module):
     optimizer_class   made with `defaults` for this rank's shards
     groups            torch's parameter groups: [{"params": [...], "weight_decay": 0.1}, ...]
     dtype             compute in it, and let the optimizer update an fp32 master copy of the shard
-    bucket_bytes      parameters travel together, in buckets that are closed once they have so many bytes
+    bucket_bytes      a bucket of parameters is closed once it has so many bytes
     flats             the flat parameters, in the order in which backward completes them; else they are made here
     process_group     the ranks over which it is sharded, and the first of which gives all its model; None: all ranks
     """
@@ -69,6 +65,7 @@ class Zero1(nn.Module):
             parameter.register_post_accumulate_grad_hook(self._ready)
 
     def forward(self, *args, **kwargs):
+        """The module's own forward."""
         if self.dtype is not None:
             args, kwargs = tree_map_only(Tensor, self._cast, (args, kwargs))
         return self.module(*args, **kwargs)
@@ -156,6 +153,7 @@ class Zero2(Zero1):
         self._in_backward = False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the shards of gradients."""
         for flat in self.trained:
             flat.gradient = None
 
@@ -168,6 +166,7 @@ class Zero2(Zero1):
             self._send(bucket)
 
     def forward(self, *args, **kwargs):
+        """The module's own forward; the backward that follows reduces a bucket at a time."""
         if self._in_backward and torch._C._current_graph_task_id() < 0:     # the backward before ended in an error
             self._in_backward = False
             for bucket in self._buckets:
@@ -197,4 +196,5 @@ class Zero2(Zero1):
         """Backward has done it."""
 
     def shard_of_gradient(self, flat: FlatParameter) -> Tensor:
+        """This rank's part [n/N] of the mean gradient of a flat parameter."""
         return torch.zeros_like(flat.shard) if flat.gradient is None else flat.gradient

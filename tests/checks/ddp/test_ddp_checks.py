@@ -133,7 +133,8 @@ ACCUMULATION = [
     (ddp.takes_the_number_of_samples_for_granted, 3, 0, "unseen cases: microbatches of 5 and 3 and 1 samples: the step "
                                                         f"is 0.64 times as long {OF}"),
     (ddp.never_sends_the_first, 3, 0, "unseen cases: microbatches of 6 samples: the ranks are no longer one model"),
-    (ddp.takes_two_ranks_for_granted, 3, 0, f"microbatches of 5 and 3 and 1 samples: the step is 1.5 times as long {OF}"),
+    (ddp.takes_two_ranks_for_granted, 3, 0, "microbatches of 5 and 3 and 1 samples: the step is 1.5 times as long "
+                                            f"{OF}"),
     (ddp.divides_by_zero, 0, 0, "on real ranks: ranks 0 and 1 of 2 raised ZeroDivisionError: division by zero\n  File"),
     (ddp.returns_at_once_on_rank_0, 0, None, "on real ranks: rank 1 of 2 waited for a rank that had already returned"),
     (ddp.exits_the_process, 0, None, "on real ranks: ranks 0 and 1 of 2 ended with exit code 0 before the program "),
