@@ -407,7 +407,7 @@ launch(validates, 2, timeout_s=10)
 #
 # ## Read the helper
 #
-# Open `helpers/run/zero/stages_1_2.py` and `flat.py` beside it.
+# Open `helpers/run/zero/stages_1_2.py` and `flat.py`.
 #
 # 1. What do `Zero2._ready` and `Zero2._send` do that `Zero1.reduce` does not?
 # 2. `GradientBucket.take` sets `parameter.grad = None`. What would the picture look like without that line?

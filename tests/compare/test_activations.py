@@ -32,7 +32,7 @@ LOGITS = 4 * 2048 * 4 * V
 
 
 def job(**changes):
-    return TrainingJob(**{"model": GPT, "ranks": 64, "stage": 3, "batch": 4, "seq": 2048} | changes)
+    return TrainingJob(**{"model": GPT, "ranks": 64, "zero_stage": 3, "batch": 4, "seq": 2048} | changes)
 
 
 @pytest.mark.parametrize(("recompute", "a_block", "back"), [
@@ -96,7 +96,7 @@ def test_words_have_the_numbers():
     ({"batch": 3}, 80, "What would: recompute selective, for 1.7 % more FLOPs. Flash attention would, too."),
     ({"recompute": "full"}, 80, "which fits into 80 GiB. The largest microbatch that does has 23 sequences."),
     ({"batch": 1, "attention": "flash", "recompute": "full"}, 80, "So does recompute none, which saves 33 % of FLOPs."),
-    ({"stage": 0}, 80, "The state alone is too much, and recomputation does not touch it: shard more."),
+    ({"zero_stage": 0}, 80, "The state alone is too much, and recomputation does not touch it: shard more."),
     ({"seq": 32768, "attention": "flash"}, 80, "No recomputation is enough; with full, 2 sequences fit."),
     ({"seq": 131072}, 80, "Not even one sequence does, fully recomputed: divide it, by tensor and sequence"),
     ({"seq": 512, "tensor_parallel": 64, "sequence_parallel": True}, 10**6, "4096 or more sequences"),

@@ -27,7 +27,7 @@ class TrainingJob:
 
     model: TransformerSpec
     ranks: int = 1
-    zero_stage: int = 0                  # of ZeRO, over the ranks that are not tensor parallel
+    zero_stage: int = 0             # over the ranks that are not tensor parallel
     batch: int = 1                  # sequences of one rank's microbatch
     seq: int = 2048
     recompute: str = "none"
