@@ -58,7 +58,7 @@ def test_the_leak_test_knows_what_to_look_for():
     assert {'sharded_from = {"parameter": 3, "gradient": 2}',
             "points += check_functions.check_bytes_per_rank_unseen(bytes_per_rank)",
             "So 9 is where the model state fits, not where training runs.",
-            "points += collectives.check_mended_unseen(mended)", "predicted_bytes = 5 * 600 * 4",
+            "points += building.check_mended_all_reduce_unseen(mended)", "predicted_bytes = 5 * 600 * 4",
             "place, have = (mesh.rank - source) % n, 1",
             "(mse_loss(ddp(inputs), targets) * len(inputs) / num_samples).backward()",
             "points += accumulation.check_accumulation_unseen(step)",

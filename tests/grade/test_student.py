@@ -31,7 +31,7 @@ def test_solutions_their_sources_and_tests_are_not(packed):
 def test_no_secret_line_is_in_any_file(packed):
     """But for lines that a lesson or the course's own collectives show, such as those that shard a model."""
     taught = {line.strip() for part in ("sources/lessons", "benchmarks", "helpers/run")
-              for source in (ROOT / part).glob("*.py") for line in source.read_text().splitlines()}
+              for source in (ROOT / part).rglob("*.py") for line in source.read_text().splitlines()}
     text = "\n".join(packed.read(name).decode(errors="replace") for name in packed.namelist())
     shown = {line.strip().strip('",').removesuffix("\\n").replace('\\"', '"').strip() for line in text.splitlines()}
     assert sorted((secrets(ROOT) - taught) & shown) == []
