@@ -30,7 +30,14 @@ ATTENTIONS, COUNTS, RECOMPUTES = ("stored", "flash"), ("paper", "torch"), ("none
 
 @dataclass(frozen=True)
 class BlockShape:
-    """A transformer block and the microbatch that it sees."""
+    """A transformer block and the microbatch that it processes.
+
+    seq, batch      tokens of a sequence, sequences of a microbatch
+    element_bytes   bytes of an element of an activation; 2 is bf16
+    attention       "stored" keeps the scores for backward; "flash" recomputes them inside its kernel
+    counted         "paper" as Korthikanti et al. count, "torch" what PyTorch keeps on a CPU
+    Raises `BadValue` unless sizes are whole numbers from 1.
+    """
 
     seq: int
     batch: int
@@ -49,7 +56,7 @@ class BlockShape:
 
 @dataclass(frozen=True)
 class SavedPart:
-    """One tensor that is kept, or several alike; its shape in letters, "assb" is [a, s, s, b]."""
+    """One tensor that is kept, or `num_tensors` alike; its shape in letters: "assb" is [a, s, s, b]."""
 
     name: str
     num_tensors: int
@@ -103,15 +110,21 @@ AFTER_BLOCKS = (
 
 def block_parts(block: BlockShape, tensor_parallel: int = 1, sequence_parallel: bool = False,
                 recompute: str = "none") -> dict[str, float]:
-    """Bytes of each tensor that one rank keeps for a block."""
+    """Bytes of each tensor that one rank keeps for a block, by the tensor's name in `PARTS`.
+
+    tensor_parallel     ranks t that share the block
+    sequence_parallel   the parts outside attention and MLP are divided by t, too
+    recompute           "none", "selective" (drops attention's scores) or "full" (keeps its input); else `BadValue`
+    """
     return _on_a_rank(PARTS, block, 0, tensor_parallel, sequence_parallel, recompute)
 
 
 def block_bytes(block: BlockShape, tensor_parallel: int = 1, sequence_parallel: bool = False,
                 recompute: str = "none") -> float:
-    """Bytes that one rank keeps for a block: the rows of the paper's table 2.
+    """Bytes that one rank keeps for a block: the sum of `block_parts`, a row of table 2 of arXiv:2205.05198.
 
-    The input that full recomputation keeps is divided by t under sequence parallelism, as then it arrives.
+    With 2 bytes an element and dropout: s b h (10 + 24/t + 5 a s/(h t)), or s b h (34 + 5 a s/h)/t with sequence
+    parallelism.  The input that full recomputation keeps is divided by t under sequence parallelism: it arrives so.
     """
     return sum(block_parts(block, tensor_parallel, sequence_parallel, recompute).values())
 
@@ -119,8 +132,8 @@ def block_bytes(block: BlockShape, tensor_parallel: int = 1, sequence_parallel: 
 def blocks_in_flight(layers: int, pipeline: int = 1, interleave: int = 1) -> float:
     """Blocks times microbatches whose activations the first of `pipeline` stages keeps at its fullest (1F1B).
 
-    It has L/p blocks and p microbatches, so pipelining saves nothing; with v `interleave`d chunks of blocks on
-    each stage there are 1 + (p-1)/(p v) times as many.
+    L/p blocks, p microbatches: pipelining saves nothing.  With v chunks of blocks (`interleave`) on each stage
+    there are 1 + (p-1)/(p v) times as many.
     """
     _check_counts(layers=layers, pipeline=pipeline, interleave=interleave)
     if layers % (pipeline * interleave):
@@ -143,17 +156,20 @@ def pipeline_stage_parts(block: BlockShape, layers: int, vocab: int = 0, pipelin
 
 
 def pipeline_stage_bytes(block: BlockShape, layers: int, vocab: int = 0, **how) -> float:
-    """The sum of `stage_parts`, whose other arguments are `how`."""
+    """Bytes that a rank of the first stage keeps: the sum of `pipeline_stage_parts`, which takes `how`, too."""
     return sum(pipeline_stage_parts(block, layers, vocab, **how).values())
 
 
 def checkpointed_bytes(num_checkpoints: float, layers: int, input_bytes: float, layer_bytes: float) -> float:
-    """Bytes if inputs are kept at `num_checkpoints` layers, and all of the layers between two while they run again."""
+    """Bytes that a stage keeps with c checkpoints: c input_bytes + layers/c layer_bytes.
+
+    The inputs of c layers are kept, and all of the layers between two while these run again: arXiv:2104.04473, 3.5.
+    """
     return num_checkpoints * input_bytes + layers / num_checkpoints * layer_bytes
 
 
 def best_num_checkpoints(layers: int, input_bytes: float, layer_bytes: float) -> float:
-    """Where `checkpointed_bytes` is smallest."""
+    """The c for which `checkpointed_bytes` is smallest: sqrt(layers layer_bytes / input_bytes), not rounded."""
     return math.sqrt(layers * layer_bytes / input_bytes)
 
 

@@ -27,7 +27,12 @@ class Drawn:
 
 
 def drawn(how: str, num_samples: int, world_size: int, batch_size: int) -> Drawn:
-    """`how` is "sampler", "one seed" or "a seed a rank"; `batch_size` is a rank's."""
+    """Steps, draws and the unique share of a global batch, by the table at the top of this module.
+
+    how          "sampler" (DistributedSampler), "one seed" (all ranks draw alike) or "a seed a rank"
+    batch_size   of each rank, in samples
+    Raises `BadValue` for any other `how`, for counts below 1, and for a batch that is larger than the data.
+    """
     if min(num_samples, world_size, batch_size) < 1 or batch_size > num_samples:
         raise BadValue(f"samples, ranks and batch are 1 or more, and a batch is no larger than the data, not "
                        f"{num_samples}, {world_size}, {batch_size}")

@@ -24,8 +24,10 @@ def backward_and_all_reduces(layer_bytes: Sequence[int], backward_s: Sequence[fl
                              first_bucket_bytes: float = FIRST_BUCKET_BYTES) -> Trace:
     """A step's backward on one rank: spans "B", labelled with the number of the layer from 1, and "all_reduce".
 
-    layer_bytes   of each layer's gradient, in the order of forward
-    backward_s    of each layer
+    layer_bytes          bytes of each layer's gradient, in the order of forward
+    backward_s           seconds of each layer's backward
+    bucket_bytes         a bucket is closed once it holds so many; the first one at `first_bucket_bytes`
+    Returns a `Trace` in seconds from the start of backward.  Raises `BadValue` if the two lists differ in length.
     """
     if len(layer_bytes) != len(backward_s):
         raise BadValue(f"{len(layer_bytes)} layers have sizes, but {len(backward_s)} have times")

@@ -35,7 +35,11 @@ class Estimate:
 
 def zero2_estimate(params: float, gpus_per_node: int = 1, num_nodes: int = 1, offload_optimizer: bool = True,
                    buffer_factor: float = 1.5) -> Estimate:
-    """What the estimator says for ZeRO-2."""
+    """What DeepSpeed's estimator says for ZeRO-2: 2P or 4P + 16P/N bytes on a GPU, N = gpus_per_node num_nodes.
+
+    On each host: max(4n, 16) P with the optimizer offloaded, else 4n P, times `buffer_factor`; n GPUs a node.
+    Raises `BadValue` for counts below 1.  Source: as above.
+    """
     _check(gpus_per_node, num_nodes, buffer_factor)
     # its 16-bit gradients stay whole and only the fp32 ones are sharded, which is stage 1 of this recipe
     on_gpu = state_bytes(params, gpus_per_node * num_nodes, 1, recipe("mixed, two gradients"))
@@ -48,7 +52,12 @@ def zero2_estimate(params: float, gpus_per_node: int = 1, num_nodes: int = 1, of
 def zero3_estimate(params: float, largest_layer_params: float, gpus_per_node: int = 1, num_nodes: int = 1,
                    offload_param: bool = True, offload_optimizer: bool = True, zero_init: bool = True,
                    buffer_factor: float = 1.5) -> Estimate:
-    """What the estimator says for ZeRO-3."""
+    """What DeepSpeed's estimator says for ZeRO-3, by the table at the top of this module.
+
+    largest_layer_params   L, parameters of the layer that is gathered
+    zero_init              the model is built sharded, by `zero.Init`; else each process first builds all of it
+    Raises `BadValue` for parameters offloaded without the optimizer, which the estimator has no case for.
+    """
     _check(gpus_per_node, num_nodes, buffer_factor)
     if offload_param and not offload_optimizer:
         raise BadValue("the estimator has no case for offload_param alone; "

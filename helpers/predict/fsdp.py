@@ -38,7 +38,13 @@ ADAM = 2 * FP32                     # momentum and variance of a parameter
 
 @dataclass(frozen=True)
 class Sharding:
-    """A model of equal units, and how FSDP2 treats it; shards of all kinds are fp32."""
+    """A model of equal units, and how FSDP2 shards it; shards of all kinds are fp32.
+
+    params           parameters of the whole model
+    num_units        calls of `fully_shard`, one for each equal part
+    tensors_a_unit   equal tensors in a unit
+    Raises `BadValue` for sizes that cannot be, or a dtype that is unknown.
+    """
 
     params: float
     num_units: int
@@ -80,26 +86,32 @@ class Sharding:
 
 
 def num_collectives(sharding: Sharding) -> dict[str, int]:
-    """Collectives of a training step."""
+    """Calls in a training step of K units: 2 K all_gathers, or K without resharding, and K reduce_scatters."""
     return {"all_gather": sharding.num_gathers * sharding.num_units, "reduce_scatter": sharding.num_units}
 
 
 def step_bytes_sent(sharding: Sharding, gloo: bool = False) -> float:
-    """Bytes that a rank sends in a training step, at the least, or on gloo."""
+    """Bytes that a rank sends in a training step: (2 or 1) P (N-1)/N gathered, P (N-1)/N reduced, in their dtypes.
+
+    With `gloo`, whose reduce_scatter sends as much as an all_reduce, reduction counts twice.
+    """
     gathers = sharding.num_gathers * bytes_sent("all_gather", sharding.gathered * sharding.num_units, sharding.ranks)
     reduction = "all_reduce" if gloo else "reduce_scatter"
     return gathers + bytes_sent(reduction, sharding.reduced * sharding.num_units, sharding.ranks)
 
 
 def forward_parts(sharding: Sharding) -> dict[str, float]:
-    """What forward holds beside the shards, at its fullest: when a unit has arrived and is unpacked."""
+    """Bytes beside the shards at forward's fullest moment: when a unit has arrived and is unpacked.
+
+    "gathered" are parameters, "message" the buffers they travel in.
+    """
     unit, kept = sharding.gathered, 0 if sharding.reshard else max(0, sharding.num_units - 1)
     buffers = 1 if sharding.num_units == 1 else 2           # the previous unit's is kept until this one is unpacked
     return {"gathered": unit * (1 + kept), "message": unit * buffers + sharding.cast}
 
 
 def backward_parts(sharding: Sharding) -> dict[str, float]:
-    """What backward holds beside the shards, at its fullest."""
+    """Bytes beside the shards at backward's fullest moment, by kind: gathered, gradient, message, gradient_shard."""
     moments = [_reducing(sharding, done) for done in {0, max(0, sharding.num_units - 2), sharding.num_units - 1}]
     if sharding.reshard and sharding.num_units > 1:
         moments.append(_fetching(sharding))
@@ -128,7 +140,10 @@ def _gradient_shard(sharding: Sharding) -> float:
 
 
 def passing_parts(sharding: Sharding) -> dict[str, float]:
-    """What a step holds beside the shards in its fullest moment, without activations."""
+    """Bytes beside the shards in the fullest moment of a step, by kind, without activations.
+
+    The larger of `forward_parts` and `backward_parts`.
+    """
     return max(forward_parts(sharding), backward_parts(sharding), key=lambda parts: sum(parts.values()))
 
 
@@ -138,7 +153,10 @@ def passing_bytes(sharding: Sharding) -> float:
 
 
 def peak_parts(sharding: Sharding) -> dict[str, float]:
-    """All that a rank holds in the fullest moment of a step with Adam, without activations."""
+    """All bytes that a rank holds in the fullest moment of a step with Adam, by kind, without activations.
+
+    "parameter_shard" 4 P/N and "adam_shard" 8 P/N live all the time; the others are `passing_parts`.
+    """
     return {"parameter_shard": sharding.params * FP32 / sharding.ranks,
             "adam_shard": sharding.params * ADAM / sharding.ranks} | passing_parts(sharding)
 

@@ -59,7 +59,13 @@ def stage_boundary_elements(batch: float, seq: float, hidden: float, tensor_rank
 
 def mlp_bytes(strategy: str, tokens: float, model_size: float, mlp_size: float, world_size: int,
               element_bytes: float = 2) -> tuple[float, float]:
-    """Bytes that one rank sends forward, and backward; the ranks of TP have the same `tokens`."""
+    """Bytes that one rank sends forward, and backward, for an MLP of two matrices D x F and F x D.
+
+    strategy     "DP", "FSDP" or "TP"
+    tokens       B of a rank; the ranks of TP share the same tokens
+    model_size   D, mlp_size F
+    Raises `BadValue` for any other strategy or a size below 0.  Source: Austin et al., part 5.
+    """
     if strategy not in MLP_COLLECTIVES:
         raise BadValue(f"no strategy {strategy!r}; there are {', '.join(MLP_COLLECTIVES)}")
     _check_sizes(tokens=tokens, model_size=model_size, mlp_size=mlp_size, element_bytes=element_bytes)
@@ -70,22 +76,29 @@ def mlp_bytes(strategy: str, tokens: float, model_size: float, mlp_size: float, 
 
 
 def ulysses_elements(seq: float, hidden: float, world_size: int) -> float:
-    """Elements that one rank sends forward for a layer and a sequence; every head has its own keys and values."""
+    """Elements that one rank sends forward for a layer and a sequence: 4 s h (N-1)/N^2, four all-to-alls.
+
+    Every head has its own keys and values.  Source: arXiv:2309.14509.
+    """
     _check_sizes(seq=seq, hidden=hidden)
     _check_count(world_size=world_size)
     return 4 * bytes_sent("all_to_all", seq * hidden / world_size, world_size)
 
 
 def smallest_ring_block(flop_per_s: float, link_bytes_per_s: float, element_bytes: float = 2) -> float:
-    """Tokens of the smallest block whose computation hides the transfer of the next keys and values."""
+    """Tokens of the smallest block whose computation hides the transfer of the next keys and values.
+
+    c >= FLOP/s over bytes/s, at 2 bytes an element.  Source: arXiv:2310.01889.
+    """
     _check_rates(flop_per_s=flop_per_s, link_bytes_per_s=link_bytes_per_s, element_bytes=element_bytes)
     return flop_per_s / link_bytes_per_s * element_bytes / 2
 
 
 def all_gather_s(full_bytes: float, world_size: int, link_bytes_per_s: float, num_links: int = 1) -> float:
-    """Time without latency; `num_links` carry data away from a rank at once: 1 on a line, 2 on a ring, 4 on two rings.
+    """Seconds of an all_gather without latency: full_bytes (N-1)/N over the bandwidth of all links.
 
-    `link_bytes_per_s` is for one direction.
+    num_links          that carry data away from a rank at once: 1 on a line, 2 on a ring, 4 on two rings
+    link_bytes_per_s   of one link, in one direction
     """
     _check_rates(link_bytes_per_s=link_bytes_per_s)
     _check_count(num_links=num_links)
@@ -93,9 +106,10 @@ def all_gather_s(full_bytes: float, world_size: int, link_bytes_per_s: float, nu
 
 
 def ring_all_to_all_s(global_bytes: float, world_size: int, link_bytes_per_s: float, both_ways: bool = False) -> float:
-    """Time without latency on a ring, where a piece crosses each link on its way.
+    """Seconds of an all-to-all on a ring without latency, where a piece crosses every link on its way.
 
-    `global_bytes` is what all ranks hold together; N^2 pieces of it go from each rank to each.
+    global_bytes   what all ranks hold together; N^2 pieces of it go from each rank to each
+    both_ways      a piece takes the shorter way round
     """
     _check_sizes(global_bytes=global_bytes)
     _check_count(world_size=world_size)

@@ -28,7 +28,7 @@ from helpers.facts.network import Link, Network
 
 @dataclass(frozen=True)
 class Cost:
-    """What happens one after another, and what the busiest rank sends."""
+    """What an algorithm does one step after another, and what its busiest rank sends."""
 
     messages: int
     moved: float | None         # bytes; None where it depends on more than sizes
@@ -36,7 +36,10 @@ class Cost:
     sent: float                 # bytes, by the busiest rank
 
     def seconds(self, network: Network) -> float:
-        """Time on links that are all alike."""
+        """messages alpha + moved beta + added gamma, on a network whose links are all alike.
+
+        Raises `BadValue` for links that differ between nodes, and for the double tree, whose time depends on segments.
+        """
         if network.between is not None:
             raise BadValue("a formula is for links that are all alike; for nodes, play it on the virtual clock")
         if self.moved is None:
@@ -45,7 +48,11 @@ class Cost:
 
 
 def cost(algorithm: str, num_elements: int, world_size: int, element_bytes: float = 4) -> Cost:
-    """The cost of one of ALGORITHMS for tensors of `num_elements` on every rank."""
+    """The cost of an algorithm, one of `ALGORITHMS`, for a tensor of `num_elements` on each of `world_size` ranks.
+
+    The formulas stand at the top of this module.  On one rank everything is 0.
+    Raises `BadValue` for an unknown algorithm or a size that cannot be.
+    """
     if algorithm not in ALGORITHMS:
         raise BadValue(f"no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
     if type(world_size) is not int or world_size < 1:
@@ -61,7 +68,12 @@ def cost(algorithm: str, num_elements: int, world_size: int, element_bytes: floa
 
 
 def crossover_bytes(low_latency: str, high_bandwidth: str, world_size: int, network: Network) -> float:
-    """Bytes of the tensor from which on the second algorithm is as fast as the first; `inf` if it never is."""
+    """Bytes of a tensor from which on `high_bandwidth` is as fast as `low_latency`, or faster.
+
+    Both are names of `ALGORITHMS`; it solves messages alpha + moved beta for equality, with gamma.
+    Returns 0.0 if it is never slower and `inf` if it never catches up.
+    Raises `BadValue` if it is faster for small tensors only: then the two are in the wrong order.
+    """
     elements = 1024 * world_size                    # any number that all chunks divide
     first, second = (cost(name, elements, world_size, 1) for name in (low_latency, high_bandwidth))
     late = (second.messages - first.messages) * network.link.alpha_s

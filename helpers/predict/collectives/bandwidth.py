@@ -23,14 +23,21 @@ del BUS_FACTORS["send"]
 
 
 def algorithm_bandwidth(full_bytes: float, seconds: float) -> float:
-    """Bytes a second."""
+    """full_bytes / seconds, in bytes per second: how fast a collective looks from outside.
+
+    Raises `BadValue` unless seconds is above 0.
+    """
     if not seconds > 0:
         raise BadValue(f"seconds is above 0, not {seconds!r}")
     return full_bytes / seconds
 
 
 def bus_bandwidth(collective: str, full_bytes: float, seconds: float, world_size: int) -> float:
-    """Bytes a second of each link."""
+    """Algorithm bandwidth times f(N), in bytes per second: how fast each link is, whatever the number of ranks.
+
+    f is 2 (N-1)/N for all_reduce, (N-1)/N for all_gather, reduce_scatter and all_to_all, 1 for broadcast and reduce.
+    full_bytes is the whole tensor T, as nccl-tests counts it.  Raises `BadValue` for any other collective.
+    """
     if collective not in BUS_FACTORS:
         raise BadValue(f"no collective {collective!r}; there are {', '.join(BUS_FACTORS)}")
     if type(world_size) is not int or world_size < 1:
@@ -39,7 +46,11 @@ def bus_bandwidth(collective: str, full_bytes: float, seconds: float, world_size
 
 
 def fit_link(seconds_by_bytes: dict[float, float]) -> Link:
-    """The alpha and beta whose line is nearest to measured times of single messages, by relative error."""
+    """The `Link` whose line alpha + n beta is nearest, by relative error, to measured times of single messages.
+
+    seconds_by_bytes maps the size of a message to its time.  Neither alpha nor beta is ever below 0.
+    Raises `BadValue` for fewer than two sizes, or a time that is not above 0.
+    """
     sizes, seconds = (numpy.array(list(some), float) for some in (seconds_by_bytes, seconds_by_bytes.values()))
     if len(set(sizes)) < 2:
         raise BadValue("a line takes messages of two sizes at least")

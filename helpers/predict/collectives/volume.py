@@ -28,7 +28,11 @@ SHARE_SENT = {
 
 
 def bytes_sent(collective: str, full_bytes: float, world_size: int) -> float:
-    """What one rank sends of a tensor of `full_bytes` bytes."""
+    """Bytes that one rank sends at the least, for a full tensor T of `full_bytes`.
+
+    all_reduce 2 T (N-1)/N; reduce_scatter, all_gather, all_to_all T (N-1)/N; broadcast and send T; 0 on one rank.
+    Raises `BadValue` for any other collective, or a size or world size that cannot be.
+    """
     if collective not in SHARE_SENT:
         raise BadValue(f"no collective {collective!r}; there are {', '.join(SHARE_SENT)}")
     if type(world_size) is not int or world_size < 1:
@@ -47,7 +51,12 @@ STEP_COLLECTIVES = {                                           # by stage; 0 is 
 
 
 def step_elements_sent(params: float, zero_stage: int, world_size: int, reshard_after_forward: bool = True) -> float:
-    """Elements that one rank sends in a training step; without resharding, stage 3 gathers only once."""
+    """Elements that one rank sends in a training step of `params` P parameters.
+
+    DDP, ZeRO-1 and ZeRO-2 send 2 P (N-1)/N; ZeRO-3 sends 3 P (N-1)/N, or 2 P (N-1)/N if parameters stay gathered
+    after forward (`reshard_after_forward=False`).  Raises `BadValue` for a stage other than 0, 1, 2, 3.
+    Source: arXiv:1910.02054, section 7.
+    """
     if type(zero_stage) is not int or zero_stage not in STEP_COLLECTIVES:
         raise BadValue(f"zero_stage is 0 (DDP), 1, 2 or 3, not {zero_stage!r}")
     collectives = STEP_COLLECTIVES[zero_stage][1 if zero_stage == 3 and not reshard_after_forward else 0:]

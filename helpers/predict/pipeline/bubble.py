@@ -24,25 +24,36 @@ from helpers.facts.schedules.dualpipe import check_dualpipe, check_dualpipe_v
 
 
 def bubble_fraction(num_stages: int, num_microbatches: int) -> float:
-    """(p - 1) / (m + p - 1): of total, one stage on each rank, all stages alike."""
+    """(p - 1) / (m + p - 1): idle over total time, for one stage on each of p ranks, all alike, and m microbatches.
+
+    Raises `BadValue` for counts below 1.
+    """
     _check(num_stages, num_microbatches)
     return (num_stages - 1) / (num_microbatches + num_stages - 1)
 
 
 def bubble_1f1b(num_stages: int, num_microbatches: int) -> float:
-    """Of total; GPipe's is the same, and times cancel."""
+    """Idle over total time of 1F1B, (p - 1) / (m + p - 1): that of GPipe, since times of F and B cancel."""
     return bubble_fraction(num_stages, num_microbatches)
 
 
 def bubble_interleaved(num_ranks: int, num_microbatches: int, num_chunks: int = 2) -> float:
-    """Of total, for at least as many microbatches as ranks; with fewer the schedule idles longer."""
+    """Idle over total time of interleaved 1F1B: ((p - 1)/v) / (m + (p - 1)/v), v chunks on each of p ranks.
+
+    For m a multiple of p; with fewer microbatches than ranks the schedule idles longer: simulate it.
+    Source: arXiv:2104.04473, section 2.2.
+    """
     _check(num_ranks, num_microbatches)
     _holds(num_chunks >= 1, "a rank has at least one chunk")
     return _of_total((num_ranks - 1) / num_chunks, num_microbatches)
 
 
 def bubble_zero_bubble(num_stages: int, num_microbatches: int, *, f: float = 1, i: float = 1, w: float = 1) -> float:
-    """Of total, for ZB-H1; holds where w is at most f and at most i, and m at least p."""
+    """Idle over total time of ZB-H1: (p - 1)(f + i - w) over that and m (f + i + w).
+
+    f, i, w   times of F, I and W of a stage, in any one unit
+    Raises `BadValue` unless w <= f, w <= i and m >= p.  Source: arXiv:2401.10241, table 2.
+    """
     _check(num_stages, num_microbatches)
     _holds(w <= min(f, i) and num_microbatches >= num_stages, "w is at most f and at most i, and m at least p")
     return _of_total((num_stages - 1) * (f + i - w), num_microbatches * (f + i + w))

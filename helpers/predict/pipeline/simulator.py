@@ -22,6 +22,8 @@ from helpers.facts.trace import Span, Trace
 def simulate(schedule: Schedule, durations: Durations, *, send_s: float = 0.0) -> Trace:
     """The trace of a schedule; spans come in an order in which each follows all that it needs.
 
+    durations   of each kind of step, {"F": 1, "B": 2}, for all stages, or a list of such for each
+    send_s      from the end of a step to what needs it on another rank
     Raises `BadValue` (`IllegalSchedule`) with the reason if the order can never end.
     """
     if not 0 <= send_s < math.inf:

@@ -19,7 +19,10 @@ from helpers.predict.flops import Shape, forward_flops, params_by_part
 
 
 def stage_flops(shape: Shape, blocks: Sequence[int], batch: int = 1) -> list[float]:
-    """Forward FLOPs of each stage; `blocks` are those of each stage, and add up to shape.layers."""
+    """Forward FLOPs of each stage for `batch` sequences: 24 B s h^2 + 4 B s^2 h a block, 2 B s h V in the last.
+
+    blocks   how many each stage has, which add up to shape.layers; else `BadValue`
+    """
     _check(shape, blocks)
     parts = forward_flops(shape, batch)
     of_block = (parts["linears"] + parts["attention core"]) / shape.layers
@@ -28,7 +31,10 @@ def stage_flops(shape: Shape, blocks: Sequence[int], batch: int = 1) -> list[flo
 
 
 def stage_params(shape: Shape, blocks: Sequence[int]) -> list[float]:
-    """Parameters of each stage; embedding and output layer are two tables, even where they are tied."""
+    """Parameters of each stage: 12 h^2 + 13 h a block, V h + s h in the first, V h in the last.
+
+    Embedding and output layer are two tables, even where they are tied.  `blocks` as in `stage_flops`.
+    """
     _check(shape, blocks)
     parts, table = params_by_part(shape), shape.vocab * shape.hidden
     of_block = (parts["matrices"] + parts["biases and norms"]) / shape.layers

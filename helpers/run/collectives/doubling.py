@@ -20,12 +20,19 @@ from helpers.run.collectives.mesh import Mesh, Tensor, empty, flatten
 
 
 def recursive_doubling_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
-    """In each step partners swap all they have, so that everybody's sum covers twice as many ranks."""
+    """Every rank ends with the sum of all tensors [T], in place: log2 N swaps of all T between partners.
+
+    Each step doubles how many ranks a sum covers.  Where N is no power of two, two messages more.
+    """
     _with_a_power_of_two(mesh, flatten(tensor), _doubling)
 
 
 def halving_doubling_all_reduce(mesh: Mesh, tensor: Tensor, nearest_first: bool = True) -> None:
-    """Rabenseifner's: halves of halves are added up, then spread in reverse."""
+    """Every rank ends with the sum of all tensors [T], in place: Rabenseifner's 2 log2 N messages of T/2, T/4, ...
+
+    Halves of halves are added up, then spread in reverse.
+    nearest_first   partners at distance 1 come first, else those at half of the ranks
+    """
     _with_a_power_of_two(mesh, flatten(tensor), partial(_halving_doubling, nearest_first))
 
 

@@ -142,7 +142,10 @@ def _torch(tensor: Tensor) -> torch.Tensor:
 
 
 def run_on_gloo(program: Callable, world_size: int, *args, timeout_s: float = 30.0, **kwargs) -> Run:
-    """`launch` for `program(mesh, *args, **kwargs)`: real ranks on gloo."""
+    """`launch(program, world_size)` for `program(mesh, *args, **kwargs)`: real ranks on gloo; returns a `Run`.
+
+    Raises `BadValue` for a program that cannot be called so, and what `launch` raises.
+    """
     check_program(program, args, kwargs)
     return launch(_on_gloo, world_size, program, *args, timeout_s=timeout_s, **kwargs)
 

@@ -15,7 +15,7 @@ PIECE_BYTES = 2 * 2**20         # smaller pieces cost more messages, larger ones
 
 
 def pipelined_ring_all_reduce(mesh: Mesh, tensor: Tensor, piece_bytes: int = PIECE_BYTES) -> None:
-    """Sum over ranks, in place."""
+    """Every rank ends with the sum of all tensors [T], in place: the ring, in pieces of `piece_bytes` at most."""
     _around(mesh, flatten(tensor), mesh.rank - 1, piece_bytes, adds=True)
     _around(mesh, flatten(tensor), mesh.rank, piece_bytes, adds=False)
 

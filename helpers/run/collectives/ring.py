@@ -33,7 +33,10 @@ class Chunks:
 
 
 def naive_reduce(mesh: Mesh, tensor: Tensor, to: int = 0) -> None:
-    """Everybody sends all to rank `to`, which adds up; the others keep what they had."""
+    """Everybody sends tensor [T] to rank `to`, which adds up in place; the others keep what they had.
+
+    Every rank must call it, with equal sizes and dtypes, as for all collectives here.
+    """
     mine = flatten(tensor)
     if mesh.rank != to:
         mesh.send(mine, to)
@@ -46,7 +49,7 @@ def naive_reduce(mesh: Mesh, tensor: Tensor, to: int = 0) -> None:
 
 
 def naive_broadcast(mesh: Mesh, tensor: Tensor, source: int = 0) -> None:
-    """Rank `source` sends all to one after another."""
+    """Rank `source` sends its tensor [T] to one after another, who are overwritten in place."""
     mine = flatten(tensor)
     if mesh.rank != source:
         mesh.recv(mine, source)
@@ -57,13 +60,13 @@ def naive_broadcast(mesh: Mesh, tensor: Tensor, source: int = 0) -> None:
 
 
 def naive_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
-    """Reduce to rank 0, then broadcast: every rank ends with the sum, in place."""
+    """Every rank ends with the sum of all tensors [T], in place: reduce to rank 0, then broadcast."""
     naive_reduce(mesh, tensor)
     naive_broadcast(mesh, tensor)
 
 
 def naive_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
-    """Return this rank's chunk, which now holds its sum."""
+    """Return this rank's chunk [T/N] of tensor [T], a view, which now holds the sum over ranks."""
     naive_reduce(mesh, tensor)
     mine = Chunks(flatten(tensor), mesh.world_size)
     if mesh.rank != 0:
@@ -75,7 +78,7 @@ def naive_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
 
 
 def naive_all_gather(mesh: Mesh, tensor: Tensor) -> None:
-    """Rank 0 collects everybody's chunk and hands all of them out."""
+    """Every rank ends with all chunks of tensor [T], in place: rank 0 collects chunk r of rank r, and hands all out."""
     mine = Chunks(flatten(tensor), mesh.world_size)
     if mesh.rank != 0:
         mesh.send(mine[mesh.rank], 0)
@@ -86,7 +89,10 @@ def naive_all_gather(mesh: Mesh, tensor: Tensor) -> None:
 
 
 def ring_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
-    """Return this rank's chunk, which now holds its sum; the other chunks hold parts of sums."""
+    """Return this rank's chunk [T/N] of tensor [T], a view, which now holds the sum over ranks.
+
+    N - 1 messages of T/N each; the other chunks are left with parts of sums.
+    """
     rank, n = mesh.rank, mesh.world_size
     mine = Chunks(flatten(tensor), n)
     buffer = empty(tensor, len(mine[0]))
@@ -100,7 +106,7 @@ def ring_reduce_scatter(mesh: Mesh, tensor: Tensor) -> Tensor:
 
 
 def ring_all_gather(mesh: Mesh, tensor: Tensor) -> None:
-    """Spread every rank's chunk to all ranks."""
+    """Every rank ends with all chunks of tensor [T], in place, where rank r had chunk r: N - 1 messages of T/N."""
     rank, n = mesh.rank, mesh.world_size
     mine = Chunks(flatten(tensor), n)
     for step in range(n - 1):
@@ -108,7 +114,7 @@ def ring_all_gather(mesh: Mesh, tensor: Tensor) -> None:
 
 
 def ring_all_reduce(mesh: Mesh, tensor: Tensor) -> None:
-    """Reduce-scatter, then all-gather."""
+    """Every rank ends with the sum of all tensors [T], in place: 2 (N - 1) messages of T/N, reduced, then gathered."""
     ring_reduce_scatter(mesh, tensor)
     ring_all_gather(mesh, tensor)
 
@@ -141,7 +147,7 @@ def _chunk_of_all(everything: Tensor, number: int) -> Tensor:
 
 
 def pairwise_all_to_all(mesh: Mesh, tensor: Tensor) -> Tensor:
-    """In step s each rank sends to the one s above and receives from the one s below.  Returns as above."""
+    """Return [N, T/N], as `naive_all_to_all`: in step s each rank sends to the one s above, receives from s below."""
     rank, n = mesh.rank, mesh.world_size
     mine = Chunks(flatten(tensor), n)
     received = empty(tensor, n * len(mine[rank])).reshape(n, -1)

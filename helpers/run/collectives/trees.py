@@ -19,7 +19,7 @@ from helpers.run.collectives.ring import Chunks
 
 
 def tree_broadcast(mesh: Mesh, tensor: Tensor, source: int = 0) -> None:
-    """Who has the data doubles in each step: a binomial tree, with `source` at its root."""
+    """Every rank ends with the tensor [T] of `source`, in place: who has it doubles in each of ceil(log2 N) steps."""
     n, place = mesh.world_size, mesh.distance_from(source)
     mine, reach = flatten(tensor), 1
     while reach < n:                                        # the first `reach` places have it
@@ -31,7 +31,10 @@ def tree_broadcast(mesh: Mesh, tensor: Tensor, source: int = 0) -> None:
 
 
 def tree_reduce(mesh: Mesh, tensor: Tensor, to: int = 0) -> None:
-    """A broadcast backwards: who still has a part of the sum halves in each step.  Others keep parts of sums."""
+    """Rank `to` ends with the sum of all tensors [T], in place; the others keep parts of sums.
+
+    A broadcast backwards: who still has a part of the sum halves in each step.
+    """
     n, place = mesh.world_size, mesh.distance_from(to)
     mine, reach = flatten(tensor), 1
     incoming = empty(mine, len(mine))
@@ -80,7 +83,10 @@ def _above(place: int, most: int) -> int:
 
 
 def double_tree_all_reduce(mesh: Mesh, tensor: Tensor, num_segments: int = 8) -> None:
-    """Sums go up both trees and come down again, segment by segment so that all links are busy."""
+    """Every rank ends with the sum of all tensors [T], in place: half of it by each of two trees.
+
+    Sums go up both trees and come down again, in `num_segments` pieces so that all links are busy.
+    """
     if num_segments < 1:
         raise BadValue(f"num_segments is 1 or more, not {num_segments!r}")
     halves = [Chunks(half, num_segments) for half in Chunks(flatten(tensor), 2)]

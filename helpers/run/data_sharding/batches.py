@@ -10,7 +10,7 @@ from helpers.run.process_group import checked_group
 
 
 def part_of_batch(num_samples: int, rank: int, world_size: int) -> slice:
-    """The samples of a batch that are this rank's: contiguous, and the first ranks have one more if they must."""
+    """The slice of a batch of `num_samples` that is this rank's: contiguous, [B/N], the first ranks one longer."""
     size, longer = divmod(num_samples, world_size)
     start = rank * size + min(rank, longer)
     return slice(start, start + size + (rank < longer))

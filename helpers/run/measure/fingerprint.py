@@ -40,7 +40,10 @@ class Difference:
 
 
 def fingerprint(module: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict[str, str]:
-    """A hash of each parameter, buffer and optimizer state of this rank, and the optimizer's settings; by name."""
+    """A hash (8 bytes) of each parameter, buffer and optimizer state of this rank, by name; and of settings.
+
+    Not a collective: compare the results of ranks, or call `first_difference`, which does.
+    """
     named = {parameter: name for name, parameter in module.named_parameters()}
     prints = {f"parameter {name}": _print(p) for p, name in named.items()}
     prints |= {f"buffer {name}": _print(buffer) for name, buffer in module.named_buffers()}

@@ -58,7 +58,7 @@ def keep_groups() -> None:
 
 @contextmanager
 def wire() -> Iterator[Wire]:
-    """Count this rank's bytes between entry and exit; read the result after the block."""
+    """Count this rank's bytes on the wire between entry and exit; read `.sent` and `.received` after the block."""
     before, counted = wire_total(), Wire()
     yield counted
     after = wire_total()
@@ -68,7 +68,11 @@ def wire() -> Iterator[Wire]:
 
 @contextmanager
 def memory() -> Iterator[Memory]:
-    """Measure by how much this rank grows between entry and exit; read the result after the block."""
+    """Measure by how many bytes this rank grows between entry and exit; read the result after the block.
+
+    .tensors   storages of all tensors that Python can reach, exactly
+    .private   the kernel's count of memory that only this process has
+    """
     before, grown = _memory_now(), Memory()
     yield grown
     after = _memory_now()
@@ -108,7 +112,7 @@ def _tcp_infos() -> Iterator[bytes]:
 
 
 def live_tensor_bytes() -> int:
-    """Storages of all tensors that Python can reach, each counted once."""
+    """Bytes of the storages of all tensors that Python can reach, each counted once; DTensors by their shard."""
     storages = {}
     for thing in gc.get_objects():
         if issubclass(type(thing), torch.Tensor):       # type(), since isinstance() would wake lazy proxies
@@ -129,7 +133,7 @@ def _plain_parts(tensor: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
 
 
 def private_bytes() -> int:
-    """Memory that only this process has, by the kernel's count."""
+    """Bytes of memory that only this process has, by the kernel's count (`RssAnon`)."""
     if sys.platform != "linux":
         return psutil.Process().memory_full_info().uss
     with open("/proc/self/status") as status:

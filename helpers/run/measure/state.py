@@ -11,7 +11,10 @@ TERMS = {"exp_avg": "momentum", "momentum_buffer": "momentum", "exp_avg_sq": "va
 
 
 def state_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, list[Tensor]]:
-    """Of a plain loop, DDP or FSDP2: what is on this rank now."""
+    """This rank's tensors of training state, by term: parameter, gradient, momentum, variance, counter.
+
+    For a plain loop, DDP or FSDP2, whose shards are taken: what is on this rank now.
+    """
     parameters = list(module.parameters())
     return {term: tensors for term, tensors in {
         "parameter": [_local(p.detach()) for p in parameters],
@@ -30,7 +33,7 @@ def of_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, list[Tensor]]:
 
 
 def bytes_by_term(tensors: dict[str, Iterable[Tensor]]) -> dict[str, int]:
-    """Bytes of memory behind them, what is shared counted once in its term."""
+    """Bytes of memory behind tensors, by term; storage that is shared counts once in its term."""
     sizes = {}
     for term, each in tensors.items():
         storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in each}

@@ -13,7 +13,7 @@ BACKWARD_OF = "backward of "            # the profiler's name for the backward o
 
 
 def mlp(width: int, depth: int) -> nn.Sequential:
-    """`depth` blocks of one [width, width] matrix and a ReLU: width**2 * depth parameters, no biases."""
+    """`depth` blocks of one [width, width] matrix and a ReLU: width**2 * depth parameters, no biases; x [B, width]."""
     return nn.Sequential(*(nn.Sequential(nn.Linear(width, width, bias=False), nn.ReLU()) for _ in range(depth)))
 
 
