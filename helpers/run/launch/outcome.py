@@ -93,8 +93,7 @@ class RankRecord:
     """How one rank fared.
 
     rank        its number
-    state       LONGEST_ERROR = 2000            # characters
-RETURNED, RAISED, EXITED (by itself, before its program returned), KILLED (by a signal) or RUNNING
+    state       RETURNED, RAISED, EXITED (by itself, before its program returned), KILLED (by a signal) or RUNNING
     error       what it raised
     exit_code   of a process that EXITED
     signal      number of the signal that it was KILLED by
