@@ -10,6 +10,10 @@
                      Raised, answers, in_other_process, pickled, words_for, about_stub_or_import
     real_ranks       Run a learner's function on real ranks, where what the exercise forbids cannot be imported
                      on_ranks, on_ranks_together, runs_in_order, judged_on_ranks, too_little_sent
+    seed             Where unseen cases come from: a seed that only the instructor's tree holds
+                     use, draws_for
+    sent             A learner's answer as the check gets it when marks count: packed where it was made
+                     Sent
     verdict          Points for each property of an answer, and words for each mistake
                      CheckFailed, Verdict, score, unseen, first_wrong, number_verdict, same_verdict, is_number, plain,
                      shown

@@ -13,6 +13,7 @@ from typing import Any
 
 from helpers.checks.judge.captured import without_annotations
 from helpers.checks.judge.forbidden import FORMULAS, forbidden_import, forbidding
+from helpers.checks.judge.sent import Sent
 from helpers.checks.judge.verdict import MOST_SHOWN, NOT_WRITTEN, CheckFailed, plain, shown
 from helpers.facts.errors import CourseError
 from helpers.run.launch import RankFailed, RankHung, launch, pickling
@@ -55,6 +56,10 @@ def in_other_process(job: Callable[[Callable, dict], Any], function: object, cas
 
 def pickled(function: object) -> bytes:
     """The function, to be sent to another process; raises `CheckFailed` if it is none, or cannot be sent."""
+    if isinstance(function, Sent):
+        if not function.is_callable:
+            raise CheckFailed(f"a function is asked for, not {function!r}")
+        return function.packed
     if not callable(function):
         raise CheckFailed(f"a function is asked for, not {shown(function)}")
     try:
