@@ -1,9 +1,10 @@
 """Points for each property of an answer, and words for each mistake."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,8 @@ from helpers.facts.errors import CourseError
 NOT_WRITTEN = "is not written yet"        # of a function that is still the stub
 CLOSE = 0.005                   # relative: three significant digits are enough
 MOST_SHOWN = 80                 # characters of a learner's own value in a message
+
+_noted: list = []               # verdicts, for a report
 
 
 class CheckFailed(CourseError, AssertionError):
@@ -28,12 +31,24 @@ class Verdict:
     wrong: str | None = None
 
 
+@contextlib.contextmanager
+def noted() -> Iterator[list[Verdict]]:
+    """Inside the block, verdicts of all checks are noted, for a report; they are in the list that it gives."""
+    global _noted
+    before, _noted = _noted, []
+    try:
+        yield _noted
+    finally:
+        _noted = before
+
+
 def score(verdicts: list[Verdict], established: str) -> float:
     """Print a line for each property and return the points; raise `CheckFailed` when there are none.
 
     The last expression of a graded cell must be a plain float: nbgrader gives full
     marks for anything that it cannot read as a number.
     """
+    _noted.extend(verdicts)
     right = [v for v in verdicts if v.wrong is None]
     got, most = (math.fsum(v.points for v in some) for some in (right, verdicts))
     lines = [f"ok     {v.what}" if v.wrong is None else f"WRONG  {v.what}: {v.wrong}" for v in verdicts]

@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Iterator
-from multiprocessing import forkserver, util
+from collections.abc import Callable, Iterator
+from multiprocessing import forkserver, resource_tracker, util
 
 _starting = threading.Lock()
 _also: list[str] = []           # modules that the server imports besides torch
@@ -21,7 +21,12 @@ _also: list[str] = []           # modules that the server imports besides torch
 
 def start(*args) -> mp.Process:
     """Start one rank; `args` are those of `helpers.run.launch.rank.main`."""
-    process = context().Process(target=_enter, args=args, daemon=True)
+    return start_target(_enter, *args)
+
+
+def start_target(target: Callable, *args) -> mp.Process:
+    """Start a copy of the server that runs `target(*args)`, a function of a module."""
+    process = context().Process(target=target, args=args, daemon=True)
     with _starting, _server_environment(), _no_main_module(), uninterrupted():
         process.start()
     return process
@@ -42,6 +47,37 @@ def warm_up(*modules: str) -> None:
     with _starting, _server_environment(), _no_main_module(), uninterrupted():
         process.start()
     process.join()
+
+
+def serve_from_here() -> None:
+    """Start the fork server as a copy of this process, which has imported torch already, not as a new Python.
+
+    The copy, and so each rank, has what this process has in memory now, and none of its open files.
+    """
+    start_program = util.spawnv_passfds
+
+    def start_copy(path: bytes, arguments: list[str], kept: list[int]) -> int:
+        if "forkserver" not in arguments[-1]:           # the tracker of shared resources
+            return start_program(path, arguments, kept)
+        if pid := os.fork():
+            return pid
+        _close_all_but({0, 1, 2, *kept, resource_tracker.getfd()})
+        exec(arguments[-1], {})
+        os._exit(0)
+
+    with _starting:
+        util.spawnv_passfds = start_copy
+        try:
+            with _server_environment():
+                pass
+        finally:
+            util.spawnv_passfds = start_program
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

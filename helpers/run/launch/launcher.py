@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import shutil
 import signal
 import tempfile
@@ -27,12 +26,15 @@ from helpers.facts.measured import Memory, Wire
 from helpers.facts.trace import Trace
 from helpers.run.launch import check_call, failure_report, fork_server
 from helpers.run.launch.outcome import RUNNING, RankRecord
+from helpers.run.launch.pickling import unpack_home
 from helpers.run.launch.progress import Progress, show_printed
 from helpers.run.launch.stack import is_complete
 from helpers.run.launch.started_rank import MOST_PRINTED, StartedRank
 
 GRACE_S = 0.7                   # after the first failure, for the others to say theirs: the first may be a victim
 ANSWER_S = 2.0                  # for a rank of a busy machine to say where it is
+
+_plain_only = False             # of what ranks send
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,12 @@ def launch(program: Callable, world_size: int, *args, timeout_s: float = 30.0, *
     itself cannot work.  No process outlives the call.
     """
     return run_ranks(check_call.check_and_pickle(program, world_size, timeout_s, args, kwargs), world_size, timeout_s)
+
+
+def distrust_ranks() -> None:
+    """From now on, read nothing from ranks but plain data: for a judge, whose ranks run what learners wrote."""
+    global _plain_only
+    _plain_only = True
 
 
 def run_ranks(payload: bytes, world_size: int, timeout_s: float, queues: dict | None = None) -> Run:
@@ -94,8 +102,8 @@ def _start(rank: int, world_size: int, payload: bytes, folder: Path, timeout_s: 
     (folder / f"{rank}.log").touch()              # looked at before the rank has begun to print
     with theirs:
         own = queues and {ends: queue for ends, queue in queues.items() if rank in ends}
-        process = fork_server.start(rank, world_size, payload, folder, theirs, timeout_s, own)
-    return StartedRank(rank, process, home, folder / str(rank))
+        process = fork_server.start(rank, world_size, payload, folder, theirs, timeout_s, own, _plain_only)
+    return StartedRank(rank, process, home, folder / str(rank), _plain_only)
 
 
 def _collect(ranks: list[StartedRank], folder: Path, started: float, timeout_s: float) -> None:
@@ -158,7 +166,7 @@ def _outcome(ranks: list[StartedRank], records: tuple[RankRecord, ...], timeout_
     results = []
     for r, record in zip(ranks, records, strict=True):
         try:
-            results.append(list(record.yielded) if r.outcome.yielded else pickle.loads(r.result))
+            results.append(list(record.yielded) if r.outcome.yielded else unpack_home(r.result, r.plain))
         except Exception as error:
             raise failure_report.unreadable(records, r.number, error) from None
     outcomes = [r.outcome for r in ranks]

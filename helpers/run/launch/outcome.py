@@ -16,6 +16,7 @@ from helpers.facts.trace import Trace
 from helpers.run.measure.place import Place
 
 LONGEST_ERROR = 2000            # characters
+YIELD_HEADER = 8                # bytes before each thing that a program yields, in its file: how long it is
 RETURNED, RAISED, EXITED, KILLED, RUNNING = "returned", "raised", "exited", "killed", "running"
 
 

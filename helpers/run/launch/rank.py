@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -26,8 +27,8 @@ import numpy
 import torch.distributed as dist
 
 from helpers.facts.measured import Wire
-from helpers.run.launch.outcome import Counted, RaisedError, RankOutcome
-from helpers.run.launch.pickling import pickle_by_value
+from helpers.run.launch.outcome import YIELD_HEADER, Counted, RaisedError, RankOutcome
+from helpers.run.launch.pickling import pack_home
 from helpers.run.measure import meters, recorder
 from helpers.run.measure.place import INSIDE
 
@@ -39,8 +40,11 @@ LARGEST_RESULT = 256 * 2**20    # bytes; results are copied through a pipe into 
 
 
 def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connection, timeout_s: float,
-         queues: dict | None) -> None:
-    """Be one rank, from its start to its end; the arguments are those of `run_ranks`, and its own end of a pipe."""
+         queues: dict | None, plain: bool) -> None:
+    """Be one rank, from its start to its end; the arguments are those of `run_ranks`, and its own end of a pipe.
+
+    plain   what it sends home is plain data, for a launcher that does not trust it
+    """
     os.setpgid(0, 0)                                     # the launcher ends this rank and whatever it started
     mp.current_process()._config["daemon"] = False       # a DataLoader in a rank may have workers,
     if sys.platform == "linux":                          # copies of it, as they are under torchrun: a fork server of
@@ -59,21 +63,22 @@ def main(rank: int, world_size: int, payload: bytes, folder: Path, home: Connect
             os.ftruncate(log, 0)                         # gloo reports its connections; no program printed that
         recorder.install(rank, folder / f"{rank}.place")
         meters.keep_groups()
-        result = _run(rank, world_size, payload, outcome, folder, {} if queues is None else {"queues": queues})
+        also = {} if queues is None else {"queues": queues}
+        result = _run(rank, world_size, payload, outcome, _Home(folder / f"{rank}.yielded", plain), also)
     except BaseException as error:                       # SystemExit too: a rank that leaves early is news
         outcome.failed_at, outcome.error = time.monotonic(), RaisedError.of(error)
     if os.getpid() != process:                           # a copy that the program made with os.fork
         os._exit(0)
-    _send(home, outcome, result)
+    _send(home, outcome, result, plain)
     os._exit(0)                                          # destroying a process group with a live DDP can hang
 
 
-def _send(home: Connection, outcome: RankOutcome, result: bytes) -> None:
+def _send(home: Connection, outcome: RankOutcome, result: bytes, plain: bool) -> None:
     outcome.trace = recorder.spans()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):             # a program may have closed it
             stream.flush()
-    home.send_bytes(pickle_by_value(outcome))
+    home.send_bytes(pack_home(outcome, plain))
     home.send_bytes(result)
     # the launcher closes our pipe sooner: _die_with_launcher
     time.sleep(FAREWELL_S if outcome.error else LINGER_S)
@@ -86,37 +91,46 @@ def _join(rank: int, world_size: int, folder: Path, timeout_s: float) -> None:
     dist.barrier()                                       # a rank that fails early must not look like a failed start
 
 
-def _run(rank: int, world_size: int, payload: bytes, outcome: RankOutcome, folder: Path, also: dict) -> bytes:
+def _run(rank: int, world_size: int, payload: bytes, outcome: RankOutcome, home: _Home, also: dict) -> bytes:
     """Run the program; return its packed result, and write what it cost into the outcome."""
     program, args, kwargs = pickle.loads(payload)
     before = meters.wire_total()
     returned = program(rank, world_size, *args, **kwargs, **also)
     if isinstance(returned, Generator):
-        outcome.yielded, returned = True, _write_each(returned, folder / f"{rank}.yielded")
+        outcome.yielded, returned = True, home.write_each(returned)
     after = meters.wire_total()
     outcome.wire = Wire(after.sent - before.sent, after.received - before.received, after.counted_by)
     outcome.memory = meters.largest_growth()
     if isinstance(returned, Counted):
         returned, outcome.wire = returned.result, returned.wire
-    return _pickle_result(returned)
+    return home.packed(returned)
 
 
-def _write_each(results: Generator, path: Path) -> None:
-    """Keep what a program yields as soon as it comes, since it may not come to its end."""
-    with open(path, "wb", buffering=0) as file:
-        for each in results:
-            file.write(_pickle_result(each))
+@dataclass(frozen=True)
+class _Home:
+    """How results travel: at once when the program returns, or into a file as it yields them."""
 
+    yielded: Path
+    plain: bool
 
-def _pickle_result(returned: object) -> bytes:
-    try:
-        return pickle_by_value(returned, LARGEST_RESULT)
-    except OverflowError:
-        raise ValueError(f"the program returned a {type(returned).__name__} of more than {LARGEST_RESULT / 1e6:,.0f} "
-                         "MB. Return a sum, a slice or a shape, or save to a file.") from None
-    except Exception as error:
-        raise TypeError(f"the program returned a {type(returned).__name__}, which cannot be sent to the notebook "
-                        f"({error}). Return numbers, strings, lists, dicts or tensors.") from None
+    def write_each(self, results: Generator) -> None:
+        """Keep what a program yields as soon as it comes, since it may not come to its end."""
+        with open(self.yielded, "wb", buffering=0) as file:
+            for each in results:
+                data = self.packed(each)
+                file.write(len(data).to_bytes(YIELD_HEADER, "big") + data)
+
+    def packed(self, returned: object) -> bytes:
+        """What the program returned, or what is wrong with it."""
+        try:
+            return pack_home(returned, self.plain, LARGEST_RESULT)
+        except OverflowError:
+            raise ValueError(f"the program returned a {type(returned).__name__} of more than "
+                             f"{LARGEST_RESULT / 1e6:,.0f} MB. Return a sum, a slice or a shape, or save to a file."
+                             ) from None
+        except Exception as error:
+            raise TypeError(f"the program returned a {type(returned).__name__}, which cannot be sent to the notebook "
+                            f"({error}). Return numbers, strings, lists, dicts or tensors.") from None
 
 
 def _die_with_launcher(home: Connection, folder: Path) -> None:

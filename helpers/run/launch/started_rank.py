@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import time
 from dataclasses import dataclass
 from multiprocessing import Process
@@ -10,12 +9,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from helpers.run.launch.outcome import EXITED, KILLED, RAISED, RETURNED, RUNNING, RankOutcome, RankRecord
+from helpers.run.launch.outcome import EXITED, KILLED, RAISED, RETURNED, RUNNING, YIELD_HEADER, RankOutcome, RankRecord
+from helpers.run.launch.pickling import unpack_home
+from helpers.run.launch.plain_data import NotPlain
 from helpers.run.launch.stack import read_stack
 from helpers.run.measure.place import read_place
 
 MOST_PRINTED = 16 * 2**20       # bytes of one rank
 MOST_STACK = 2**20
+MOST_SENT = 2**30
 
 
 @dataclass
@@ -26,6 +28,7 @@ class StartedRank:
     process: Process
     home: Connection
     files: Path                     # those of this rank end in .log, .stack, .place
+    plain: bool = False             # it sends plain data, since it is not trusted
     outcome: RankOutcome | None = None      # None: nothing came home
     result: bytes = b""
     exit_code: int | None = None    # None: still running
@@ -46,11 +49,11 @@ class StartedRank:
         ended = self.process.exitcode                 # asked first: what a rank sent before it ended is in the pipe
         try:
             if self.home.poll():
-                outcome = pickle.loads(self.home.recv_bytes())
-                self.result = self.home.recv_bytes()
-                self.outcome = outcome
+                outcome = unpack_home(self.home.recv_bytes(MOST_SENT), self.plain)
+                self.result = self.home.recv_bytes(MOST_SENT)
+                self.outcome = outcome if isinstance(outcome, RankOutcome) else None
                 return
-        except (EOFError, OSError):
+        except (EOFError, OSError, NotPlain):           # it died, or what it sent is no outcome
             self.process.join(1.0)
             ended = self.process.exitcode
         if ended is not None:
@@ -66,8 +69,8 @@ class StartedRank:
         """What its program has yielded, up to the first that cannot be read here."""
         found = []
         with contextlib.suppress(Exception), open(self.files.with_suffix(".yielded"), "rb") as file:
-            while True:
-                found.append(pickle.load(file))
+            while header := file.read(YIELD_HEADER):
+                found.append(unpack_home(file.read(int.from_bytes(header, "big")), self.plain))
         return tuple(found)
 
     def record(self) -> RankRecord:
