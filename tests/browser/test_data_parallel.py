@@ -1,4 +1,5 @@
 """Lessons 03 and 04 in JupyterLab: a predicted step and a loader, driven from the keyboard."""
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_lessons import choose, picture_bytes
@@ -15,6 +16,7 @@ def exposed_ms(gigabytes_per_s: float, backward_ms: float) -> float:
     return end - 32 * backward_ms
 
 
+@pytest.mark.soak
 def test_slower_links_and_a_shorter_backward_expose_messages(lab):
     lab.open("notebooks/03_ddp.ipynb")
     lab.run("import importlib.util")
@@ -39,6 +41,7 @@ def test_slower_links_and_a_shorter_backward_expose_messages(lab):
     assert lab.errors == []
 
 
+@pytest.mark.soak
 def test_a_loader_is_chosen_and_real_ranks_say_what_is_wrong_with_it(lab):
     lab.open("notebooks/04_data_sharding.ipynb")
     lab.run("import importlib.util")

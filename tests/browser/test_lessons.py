@@ -189,6 +189,7 @@ def test_the_arrow_keys_step_through_the_ring(lab):
     assert lab.errors == []
 
 
+@pytest.mark.soak
 def test_latency_and_ranks_move_the_crossover(lab):
     lab.open("notebooks/02_collectives.ipynb")
     lab.run("import importlib.util")

@@ -1,6 +1,7 @@
 """Lessons 05 to 07 in JupyterLab: explorers driven from the keyboard."""
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_lessons import choose, picture_bytes
@@ -35,6 +36,7 @@ def test_a_step_is_watched_on_real_ranks_and_a_larger_bucket_raises_the_peak(lab
     assert lab.errors == []
 
 
+@pytest.mark.soak
 def test_keeping_units_sends_less_holds_more_and_passes_the_card(lab):
     lab.open("notebooks/06_fsdp.ipynb")
     lab.run("import importlib.util")
@@ -55,6 +57,7 @@ def test_keeping_units_sends_less_holds_more_and_passes_the_card(lab):
     assert lab.errors == []
 
 
+@pytest.mark.soak
 def test_activations_are_brought_under_the_card(lab):
     lab.open("notebooks/07_activations.ipynb")
     lab.run("import importlib.util")
