@@ -72,7 +72,7 @@ student: setup
 
 # What instructors run.
 grade: setup
-	$(BIN)/python -m helpers.grade grade $(if $(SANDBOX),--sandbox)
+	$(BIN)/python -m helpers.grade grade $(if $(filter off,$(SANDBOX)),--no-sandbox)
 
 bench: setup
 	$(BIN)/python -m benchmarks.launch

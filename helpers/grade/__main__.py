@@ -1,21 +1,25 @@
-"""`python -m helpers.grade release | grade [--sandbox] | student`, for instructors."""
+"""`python -m helpers.grade release | grade [--no-sandbox] | student`, for instructors."""
 from __future__ import annotations
 
 import argparse
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from helpers.grade.grade import Mark
 
 
 def main() -> int:
     """Run `python -m helpers.grade ...` with the arguments of the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m helpers.grade", description=__doc__)
     parser.add_argument("command", choices=["release", "grade", "student"])
-    parser.add_argument("--sandbox", action="store_true", help="grade in kernels that are shut in (Linux, bubblewrap)")
+    parser.add_argument("--no-sandbox", action="store_true", help="run what students wrote as yourself")
     options, root = parser.parse_args(), Path.cwd()
     try:
         if options.command == "grade":
-            return _grade(root, options.sandbox)
+            return _grade(root, not options.no_sandbox)
         return {"release": _release, "student": _student}[options.command](root)
     except (ValueError, RuntimeError, OSError) as error:
         print(error)
@@ -32,23 +36,24 @@ def _release(root: Path) -> int:
     return 0
 
 
-def _grade(root: Path, shut_in: bool) -> int:
+def _grade(root: Path, sandboxed: bool) -> int:
     from helpers.grade.grade import grade
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                 # nbgrader's and nbformat's, about their own insides
-        marks = grade(root, shut_in)
+        marks = grade(root, sandboxed, _tell)
     if not marks:
         print("nothing to grade: put notebooks at grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb")
-    for mark in marks:
-        got = "not graded" if mark.score is None else f"{mark.score:g} of {mark.most:g}"
-        print(f"{mark.student:20} {mark.assignment:16} {got}{', written answers wait' if mark.by_hand else ''}")
-        if mark.trouble:
-            print(f"    {mark.trouble.splitlines()[0]}")
-        if mark.look_at:
-            print(f"    look at {mark.look_at}")
     print("marks: grading/grades.csv; feedback: grading/feedback/; by hand: formgrader in JupyterLab")
     return any(mark.score is None for mark in marks)
+
+
+def _tell(mark: Mark) -> None:
+    got = "not graded" if mark.score is None else f"{mark.score:g} of {mark.most:g}"
+    late = f", {mark.late_s / 3600:,.1f} hours late" if mark.late_s else ""
+    print(f"{mark.student:20} {mark.assignment:16} {got}{late}{', written answers wait' if mark.by_hand else ''}")
+    for words in filter(None, [*mark.trouble.splitlines()[:1], mark.look_at and f"look at {mark.look_at}"]):
+        print(f"    {words}", flush=True)
 
 
 def _student(root: Path) -> int:

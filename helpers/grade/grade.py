@@ -1,34 +1,32 @@
-"""From submitted/ to marks: autograde, feedback, and a table of scores.
+"""From submitted/ to marks: run, judge, record, feedback, and a table of scores.
 
 grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb
-  -> grading/autograded/...    executed, with points
+  -> grading/judged/...        executed and judged, and what the mark depends on
+  -> grading/autograded/...    as nbgrader records it
   -> grading/feedback/...      HTML for each student
   -> grading/grades.csv        a row for each submission
 
-A submission that has been graded and has not changed since is not executed
-again, so that marks given by hand stay; feedback and table are written anew.
+Submissions are run side by side, each in sandboxes of its own; nbgrader's gradebook is written by this process alone.
+One that has been graded, and of which nothing has changed that its mark depends on, is not run again.
 """
 from __future__ import annotations
 
 import csv
-import hashlib
-import re
-from contextlib import nullcontext
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
-from nbgrader.api import Gradebook, MissingEntry
-
-from helpers import checks
+from helpers.grade.apart.rebuild import GradedCell, exercise, rebuilt
+from helpers.grade.apart.sandbox import HELPERS, bubblewrap
+from helpers.grade.apart.submission import graded
 from helpers.grade.course import GradingFailed, api, assignments, run
-from helpers.grade.sandbox import sandbox
-
-# What no answer needs, but somebody who works on the checks and not on the exercise: a person should look.
-ODD = re.compile(r"helpers\.(checks|predict|compare|grade)|sys\.modules|builtins|get_ipython|__eq__|__class__|"
-                 r"gc\.get_objects|solutions/|gradebook|\bpoints\s*=|\bcheck\w*\s*=|subprocess|os\.(system|fork|_exit)|ctypes|"
-                 r"_getframe|f_globals|f_locals|f_back|mock|fsum|__wrapped__|__reduce__|isclose\s*=|recorder|\.launch\s*=|"
-                 r"torch\.Tensor\.\w+\s*=|def careless|\bscripts\s*=")
+from helpers.grade.digest import digest
+from helpers.grade.inbox import Submission, submissions
+from helpers.grade.record import Record
+from helpers.run.launch import fork_server
 
 
 @dataclass(frozen=True)
@@ -42,95 +40,108 @@ class Mark:
     by_hand: bool               # written answers wait for a person
     trouble: str = ""           # why it could not be graded
     look_at: str = ""           # what a person should look at
+    late_s: float = 0.0         # seconds after the due date, if nbgrader knows both
 
 
-def grade(root: Path, shut_in: bool = False) -> list[Mark]:
-    """Grade every submission, in a sandbox if `shut_in`; one that cannot be graded does not stop the others."""
-    with sandbox(root) if shut_in else nullcontext() as settings:
-        course, marks = api(root, settings), []
-        for assignment in assignments(root):
-            run(f"reading the source of {assignment}", course.generate_assignment(assignment, force=True, create=True))
-            for student in sorted(course.get_submitted_students(assignment)):
-                marks.append(_grade(course, root, student, assignment))
+def grade(root: Path, sandboxed: bool = True, tell: Callable[[Mark], None] = lambda mark: None,
+          num_workers: int | None = None) -> list[Mark]:
+    """Grade every submission of a course; one that cannot be graded does not stop the others.
+
+    sandboxed     False: what students wrote runs as whoever grades
+    tell          called with each mark as soon as it is there
+    num_workers   submissions that run at the same time; one for each core if None
+    Raises `ValueError` if there is no course here, or no sandbox.
+    """
+    if sandboxed:
+        bubblewrap()
+    course = api(root)
+    found = submissions(root, assignments(root))
+    record, exercises, marks = Record(course, root), {}, []
+    seed = _seed(root)
+    for name in {each.assignment for each in found if each.file} | ({*assignments(root)} if not found else set()):
+        exercises[name] = _exercise(course, root, name)
+    if any(each.file for each in found):
+        _warm()
+    with ThreadPoolExecutor(num_workers or os.cpu_count()) as pool:
+        waiting = {pool.submit(_run, one, exercises, record, seed, sandboxed): one for one in found}
+        for done in as_completed(waiting):
+            marks.append(_recorded(record, waiting[done], done.result()))
+            tell(marks[-1])
+    marks.sort(key=lambda mark: (mark.assignment, mark.student))
     _export(root, marks)
     return marks
 
 
-def _grade(course, root: Path, student: str, assignment: str) -> Mark:
+def _exercise(course, root: Path, name: str) -> list[GradedCell] | str:
+    """The cells of an exercise set, known to the gradebook; or why it cannot be graded."""
     try:
-        suspicions = _look_at_cells(root, student, assignment)
-        if not _is_graded(course, root, student, assignment):
-            run(f"{student}'s {assignment}", course.autograde(assignment, student, force=True, create=True))
-            _note_graded(root, student, assignment)
-        run(f"feedback for {student}", course.generate_feedback(assignment, student, force=True))
-    except (GradingFailed, ValueError) as failure:
-        return Mark(student, assignment, None, 0, False, str(failure))
-    with Gradebook(course.coursedir.db_url) as book:
-        submission = book.find_submission(assignment, student)
-        return Mark(student, assignment, submission.score, submission.max_score, submission.needs_manual_grade,
-                    look_at=suspicions)
+        run(f"reading the source of {name}", course.generate_assignment(name, force=True, create=True))
+        return exercise(root / "solutions" / name / f"{name}.ipynb", root / "exercises" / name / f"{name}.ipynb")
+    except (GradingFailed, ValueError, OSError) as failure:
+        if "Cannot add or remove cells" in str(failure):
+            return (f"exercises of {name} were added or dropped after it was graded: put them back, or forget all "
+                    f"its marks by `.venv/bin/nbgrader db assignment remove {name} --force` and grade again")
+        return str(failure)
 
 
-def _is_graded(course, root: Path, student: str, assignment: str) -> bool:
-    """Whether this very notebook was graded by these very checks, and the gradebook still knows."""
-    note = _note(root, student, assignment)
-    if not note.exists() or note.read_text() != _digest(root, student, assignment):
-        return False
-    with Gradebook(course.coursedir.db_url) as book:
-        try:
-            return book.find_submission(assignment, student) is not None
-        except MissingEntry:
-            return False
-
-
-def _note_graded(root: Path, student: str, assignment: str) -> None:
-    note = _note(root, student, assignment)
-    note.parent.mkdir(exist_ok=True)
-    note.write_text(_digest(root, student, assignment))
-
-
-def _note(root: Path, student: str, assignment: str) -> Path:
-    return root / "grading/done" / f"{student}-{assignment}"
-
-
-def _digest(root: Path, student: str, assignment: str) -> str:
-    """Of all that a mark depends on: the submission, the source, the checks, the settings."""
-    files = [root / "grading/submitted" / student / assignment / f"{assignment}.ipynb",
-             root / "solutions" / assignment / f"{assignment}.ipynb", root / "nbgrader_config.py",
-             *sorted(Path(checks.__file__).parent.glob("*.py"))]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def _look_at_cells(root: Path, student: str, assignment: str) -> str:
-    """Refuse what nbgrader would stumble over, copied cells among it; name unlocked cells that do odd things."""
-    notebook = root / "grading/submitted" / student / assignment / f"{assignment}.ipynb"
-    if not notebook.exists():
-        raise ValueError(f"{student} has handed in no {assignment}.ipynb")
-    seen, odd = set(), []
-    for cell in _cells(notebook):
-        name, locked = ((cell.metadata.get("nbgrader") or {}).get(key) for key in ("grade_id", "locked"))
-        if name in seen:
-            raise ValueError(f"cell {name!r} stands twice in the notebook: delete the copy, then grade again")
-        seen |= {name} if name else set()
-        if cell.cell_type == "code" and not locked and (found := ODD.search(cell.source)):
-            odd.append(f"{name or cell.get('id', 'a cell')}: {found.group()}")
-    return "; ".join(odd)
-
-
-def _cells(notebook: Path) -> list:
+def _run(one: Submission, exercises: dict, record: Record, seed: str, sandboxed: bool) -> tuple | str:
+    """In a thread of its own: what there is to record, or why there is nothing."""
+    if one.trouble:
+        return one.trouble
+    if isinstance(exercises[one.assignment], str):
+        return exercises[one.assignment]
     try:
-        read = nbformat.read(notebook, 4)
-        nbformat.validate(read)
-        return read.cells
-    except Exception as error:                  # nbformat raises whatever the file makes it stumble over
-        raise ValueError(f"{notebook.name} cannot be read as a notebook: {str(error).splitlines()[0][:200]}") from None
+        cells, notes = rebuilt(exercises[one.assignment], one.file)
+        now = digest(cells, seed=seed, sandboxed=sandboxed)
+        if record.is_current(one, now):
+            return now, None, notes
+        return now, graded(cells, seed, sandboxed), notes
+    except (ValueError, OSError) as error:
+        return str(error)
+
+
+def _recorded(record: Record, one: Submission, ran: tuple | str) -> Mark:
+    if isinstance(ran, str):
+        return Mark(one.student, one.assignment, None, 0, False, ran)
+    now, result, notes = ran
+    try:
+        if result:
+            record.keep(one, now, result)
+        record.feedback(one)
+        score, most, by_hand, late_s, look_at = record.mark(one)
+    except GradingFailed as failure:
+        return Mark(one.student, one.assignment, None, 0, False, str(failure))
+    return Mark(one.student, one.assignment, score, most, by_hand, "",
+                "; ".join([*filter(None, [one.note]), *notes, *look_at]), late_s)
+
+
+def _seed(root: Path) -> str:
+    """Of unseen cases: made on first use, then the same for the whole class."""
+    file = root / "grading/seed"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as new:
+            new.write(secrets.token_hex(16))
+    return file.read_text().strip()
+
+
+def _warm() -> None:
+    """Start the server of which all that runs is a copy."""
+    checks = sorted(f"helpers.checks.{place.parent.name}" for place in HELPERS.glob("checks/*/__init__.py"))
+    fork_server.warm_up(*checks, "helpers.grade.apart.answers", "helpers.grade.apart.judge",
+                        "matplotlib_inline.backend_inline")
 
 
 def _export(root: Path, marks: list[Mark]) -> None:
-    with open(root / "grading/grades.partial", "w", newline="") as file:
+    with open(root / "grading/grades.partial", "w", newline="", encoding="utf-8", errors="replace") as file:
         table = csv.writer(file)
-        table.writerow(["student", "assignment", "score", "max_score", "needs_manual_grade", "trouble", "look_at"])
-        for mark in marks:
-            table.writerow([mark.student, mark.assignment, "" if mark.score is None else mark.score, mark.most,
-                            mark.by_hand, mark.trouble.splitlines()[0] if mark.trouble else "", mark.look_at])
+        table.writerow(["student", "assignment", "score", "max_score", "needs_manual_grade", "seconds_late", "trouble",
+                        "look_at"])
+        table.writerows(_rows(marks))
     (root / "grading/grades.partial").rename(root / "grading/grades.csv")
+
+
+def _rows(marks: list[Mark]) -> Iterator[list]:
+    for mark in marks:
+        yield [mark.student, mark.assignment, "" if mark.score is None else mark.score, mark.most, mark.by_hand,
+               round(mark.late_s), mark.trouble.splitlines()[0] if mark.trouble else "", mark.look_at]

@@ -18,13 +18,13 @@ import numpy
 import torch
 
 from helpers.checks.judge import forbidden
-from helpers.checks.judge.other_process import Raised, in_other_process, words_for
+from helpers.checks.judge.other_process import Raised, in_other_process, pickled, words_for
 from helpers.checks.judge.real_ranks import CHECKS
 from helpers.checks.judge.verdict import shown
 from helpers.facts.errors import BadValue
 from helpers.facts.network import Network, network
 from helpers.run.collectives import Deadlock, Mesh, Played, VirtualMesh, play, run_on_gloo
-from helpers.run.launch import RankFailed, RankHung, pickling
+from helpers.run.launch import RankFailed, RankHung
 
 ALL_CALLS = ("send", "recv", "exchange", "isend", "irecv", "add")
 GLOO_DEADLINE_S = 10.0
@@ -97,7 +97,7 @@ def _end_s(played: Played) -> float:
 def on_gloo(function: object, case: MeshCase) -> MeshOutcome | Raised:
     """Run the function on real ranks; only what is held and returned is filled in."""
     try:
-        results = run_on_gloo(_over_there, case.world_size, pickling.pickle_by_value(function), case,
+        results = run_on_gloo(_over_there, case.world_size, pickled(function), case,
                               timeout_s=GLOO_DEADLINE_S).results
     except (RankFailed, RankHung) as error:
         return Raised(f"on real ranks: {error.without(CHECKS)}")

@@ -12,9 +12,10 @@
                      on_ranks, on_ranks_together, runs_in_order, judged_on_ranks, too_little_sent
     seed             Where unseen cases come from: a seed that only the instructor's tree holds
                      use, draws_for
-    sent             A learner's answer as the check gets it when marks count: packed where it was made
+    sent             A learner's answer as the check gets it when marks count: packed where it was made, and unpacked in
+                     ranks only
                      Sent
     verdict          Points for each property of an answer, and words for each mistake
-                     CheckFailed, Verdict, score, unseen, first_wrong, number_verdict, same_verdict, is_number, plain,
-                     shown
+                     CheckFailed, Verdict, noted, score, unseen, first_wrong, number_verdict, same_verdict, is_number,
+                     plain, shown
 """

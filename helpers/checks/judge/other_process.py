@@ -44,9 +44,13 @@ def answers(function: object, cases: list[dict], asked: str = "a number",
 
 def in_other_process(job: Callable[[Callable, dict], Any], function: object, cases: list[dict],
                      forbidden: tuple[str, ...]) -> list[Any]:
-    """`job(function, case)` for each case, in another process that cannot import what is forbidden."""
+    """`job(function, case)` for each case, in another process that cannot import what is forbidden.
+
+    `function` may be a tuple of several, which `job` gets as a tuple.
+    """
+    sent = tuple(map(pickled, function)) if type(function) is tuple else pickled(function)
     try:
-        return launch(_on_one_rank, 1, job, pickled(function), cases, forbidden, timeout_s=DEADLINE_S).results[0]
+        return launch(_on_one_rank, 1, job, sent, cases, forbidden, timeout_s=DEADLINE_S).results[0]
     except RankHung:
         raise CheckFailed(f"the function was not done after {DEADLINE_S:g} s: does a loop in it never end, or does it "
                           "try too many cases?") from None
@@ -69,11 +73,11 @@ def pickled(function: object) -> bytes:
         raise CheckFailed(f"the function cannot be sent to another process: {shown(error)}") from None
 
 
-def _on_one_rank(rank: int, world_size: int, job: Callable, sent: bytes, cases: list[dict],
+def _on_one_rank(rank: int, world_size: int, job: Callable, sent: bytes | tuple[bytes, ...], cases: list[dict],
                  forbidden: tuple[str, ...]) -> list[Any]:
     with forbidding(forbidden):
         try:
-            function = pickle.loads(sent)
+            function = pickle.loads(sent) if isinstance(sent, bytes) else tuple(map(pickle.loads, sent))
         except ModuleNotFoundError as error:
             raised = Raised(words_for(error))
             return [raised] * len(cases)

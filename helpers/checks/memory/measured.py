@@ -7,8 +7,10 @@ must move.
 from __future__ import annotations
 
 import math
+import pickle
 
-from helpers.checks.judge.other_process import about_stub_or_import
+from helpers.checks.judge.other_process import Raised, about_stub_or_import
+from helpers.checks.judge.sent import Sent
 from helpers.checks.judge.verdict import Verdict, first_wrong, is_number, number_verdict, plain, score, shown, unseen
 from helpers.facts.units import MiB
 from helpers.predict.memory import recipe, state_bytes
@@ -49,10 +51,12 @@ def _wrong(measure: object, ranks: int) -> tuple[str | None, bool]:
     """What is wrong with a program that should measure SGD with momentum under FSDP, and whether it hung."""
     if measure is None or measure is ...:
         return "nothing here yet", False
-    if not callable(measure):
+    is_sent = isinstance(measure, Sent)
+    if not (measure.is_callable if is_sent else callable(measure)):
         return f"a function measure(rank, world_size) is asked for, not {shown(measure)}", False
+    program, *args = (_unpacked, measure.packed) if is_sent else (measure,)
     try:
-        run = launch(measure, ranks, timeout_s=DEADLINE_S)
+        run = launch(program, ranks, *args, timeout_s=DEADLINE_S)
     except RankFailed as failure:
         return next(filter(None, map(about_stub_or_import, failure.errors)), str(failure)), False
     except RankHung as hang:
@@ -62,8 +66,16 @@ def _wrong(measure: object, ranks: int) -> tuple[str | None, bool]:
     return first_wrong(_rank_wrong(run, rank, ranks) for rank in range(ranks)), False
 
 
+def _unpacked(rank: int, world_size: int, packed: bytes) -> object:
+    """On a rank: what the program returns, or how it is shown."""
+    returned = plain(pickle.loads(packed)(rank, world_size))
+    return returned if is_number(returned) else Raised(f"returned {shown(returned)}")
+
+
 def _rank_wrong(run: Run, rank: int, ranks: int) -> str | None:
     got, metered, expected = plain(run.results[rank]), run.memory[rank].tensors, state_bytes(PARAMS, ranks, 3, SGD)
+    if isinstance(got, Raised):
+        return f"rank {rank} {got.words}; the number of bytes is asked for"
     if not is_number(got):
         return f"rank {rank} returned {shown(got)}; the number of bytes is asked for"
     if not is_number(metered) or not metered:

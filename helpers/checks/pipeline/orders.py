@@ -35,21 +35,25 @@ def orders(function: object, cases: tuple[FillCase, ...], by_rank: bool = False,
 
     Raises `CheckFailed` if it brings along a table of steps, or if all cases raise alike.
     """
-    if table := captured_table(function):
-        raise CheckFailed(table)
     ask = _ask_each_rank if by_rank else _ask
-    given = in_other_process(ask, function, [asdict(case) for case in cases], forbidden.SCHEDULES)
+    table, *given = in_other_process(ask, function, [{}, *map(asdict, cases)], forbidden.SCHEDULES)
+    if isinstance(table, str):
+        raise CheckFailed(table)
     return dict(zip(cases, told(given), strict=True))
 
 
-def _ask(function: Callable, case: dict) -> list[Steps] | Raised:
+def _ask(function: Callable, case: dict) -> list[Steps] | Raised | str | None:
+    if not case:
+        return captured_table(function)
     try:
         return _ranks(function(**case), case["num_ranks"])
     except BaseException as error:              # also what would end this process
         return Raised(words_for(error))
 
 
-def _ask_each_rank(function: Callable, case: dict) -> list[Steps] | Raised:
+def _ask_each_rank(function: Callable, case: dict) -> list[Steps] | Raised | str | None:
+    if not case:
+        return captured_table(function)
     rows = []
     for rank in range(case["num_ranks"]):
         try:

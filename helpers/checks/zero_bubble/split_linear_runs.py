@@ -88,13 +88,12 @@ class _Stop(Exception):
 def split_results(functions: tuple[object, object, object], layers: tuple[SplitCase, ...], costs: SplitCase,
                   ) -> list[SplitResult | Raised]:
     """What became of each layer; of `costs`, FLOPs and bytes."""
-    together = (lambda: functions) if all(map(callable, functions)) else next(f for f in functions if not callable(f))
     cases = [{"layer": layer, "costs": layer is costs} for layer in (*layers, costs)]
-    return in_other_process(_play, together, cases, forbidden.SPLIT_BACKWARD)
+    return in_other_process(_play, functions, cases, forbidden.SPLIT_BACKWARD)
 
 
-def _play(together: Callable, case: dict) -> SplitResult:
-    play, functions = SplitResult(), dict(zip(NAMES, together(), strict=True))
+def _play(together: tuple[Callable, ...], case: dict) -> SplitResult:
+    play, functions = SplitResult(), dict(zip(NAMES, together, strict=True))
     (_cost if case["costs"] else _values)(play, functions, case["layer"])
     return play
 

@@ -10,6 +10,8 @@
                       Run, launch
     outcome           What became of each rank of a run, as plain data that the kernel reads without torch
     pickling          Pack what travels between the kernel and the ranks
+    plain_data        Data that can be read without running anything: what a judge takes from processes that it does not
+                      trust
     preloaded         What the fork server imports once, so that no rank has to
     progress          What a run shows while and after it runs: a line that counts seconds, then what the ranks printed
     rank              What happens inside each process that `launch` starts

@@ -74,6 +74,12 @@ def serve_from_here() -> None:
             util.spawnv_passfds = start_program
 
 
+def leave_family(kept: set[int]) -> None:
+    """For a copy of the server that runs what nobody trusts: close all files but these, the server's own among them."""
+    _close_all_but({0, 1, 2, *kept})
+    resource_tracker._resource_tracker._fd = resource_tracker._resource_tracker._pid = None     # it starts its own
+
+
 def _close_all_but(kept: set[int]) -> None:
     for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - kept:
         with contextlib.suppress(OSError):

@@ -128,10 +128,15 @@ def test_a_table_of_steps_is_refused(name, called):
 
 
 @pytest.mark.parametrize("known", [{size: to_csv(one_f_one_b(*size)) for size in SIZES},
-                                   table([(4, 8)]), {(4, 8): one_f_one_b(4, 8).steps}])
+                                   table([(4, 8)])])
 def test_any_form_of_a_table_is_refused(known):
     *points, words = points_of(ORDER, answers.looks_up(known))
     assert (points, "the function brings along table, a table of" in words) == ([0, 0], True), words
+
+
+def test_a_table_of_the_courses_own_steps_is_refused_with_the_package_that_it_is_made_with():
+    *points, words = points_of(ORDER, answers.looks_up({(4, 8): one_f_one_b(4, 8).steps}))
+    assert (points, "uses helpers.facts.schedules" in words) == ([0, 0], True), words
 
 
 def test_a_few_steps_from_outside_are_no_table():
