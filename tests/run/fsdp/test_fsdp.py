@@ -109,10 +109,12 @@ def test_the_fullest_moment_with_bf16_parameters(num_units, reshard, width):
 
 
 def test_moments_are_in_the_order_of_a_step():
-    moments = watched(2, 8, True, FP32, 768)[0]
+    ranks = watched(2, 8, True, FP32, 768)
+    moments = ranks[0]
     assert [(m.phase, m.block) for m in moments] == [*(("forward", block) for block in range(8)),
                                                      *(("backward", block) for block in reversed(range(8)))]
-    held = [m.peak_bytes / (4 * 768**2) for m in moments]
+    # now and then gloo lets go of a message late, on one of the ranks
+    held = [min(m.peak_bytes for m in each) / (4 * 768**2) for each in zip(*ranks, strict=True)]
     assert held[:8] == pytest.approx([2] + [3] * 7, abs=0.1)
     assert held[8:] == pytest.approx([*(4.5 + 0.5 * done for done in range(7)), 7], abs=0.1)
 
