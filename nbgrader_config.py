@@ -18,8 +18,8 @@ c.CourseDirectory.db_url = f"sqlite:///{ROOT}/grading/gradebook.db"
 # nbgrader copies every other file of an assignment's folder to the students
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "*.py", "*.md"]
 
-# what follows is for `nbgrader autograde` and formgrader's button, which run answers without a sandbox and checks beside
-# them: `make grade` does neither.  A deleted check is put back and gives 0, instead of waiting for a person
+# what follows is for `nbgrader autograde` and formgrader's button, which run answers without a sandbox, checks
+# beside them; `make grade` does neither.  A deleted check is put back and gives 0, instead of waiting for a person
 c.OverwriteCells.add_missing_cells = True
 # seconds for a cell: checks take a few, and a busy machine needs several times that
 c.Execute.timeout = 180
