@@ -58,7 +58,7 @@ def grade(root: Path, sandboxed: bool = True, tell: Callable[[Mark], None] = lam
     found = submissions(root, assignments(root))
     record, exercises, marks = Record(course, root), {}, []
     seed = _seed(root)
-    for name in {each.assignment for each in found if each.file} | ({*assignments(root)} if not found else set()):
+    for name in {each.assignment for each in found if each.file}:
         exercises[name] = _exercise(course, root, name)
     if any(each.file for each in found):
         _warm()

@@ -19,8 +19,8 @@ def _warm():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A deadline of a second, for functions that never end."""
-    monkeypatch.setattr(other_process, "DEADLINE_S", 1.0)
+    """A short deadline, for functions that never end."""
+    monkeypatch.setattr(other_process, "DEADLINE_S", 0.3)
 
 
 ON_RANKS = ("ddp", "data_sharding", "fsdp", "zero", "test_building", "test_measured")

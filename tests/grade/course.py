@@ -9,9 +9,10 @@ SET = "01_memory"               # the one that submissions are made of
 SETS = sorted(path.name for path in (ROOT / "exercises").iterdir())
 
 
-def new_course(folder: Path) -> Path:
-    """Solutions and settings of this course."""
-    shutil.copytree(ROOT / "solutions", folder / "solutions")
+def new_course(folder: Path, sets: tuple[str, ...] = ()) -> Path:
+    """Solutions, of these exercise sets or of all, and settings of this course."""
+    for name in sets or SETS:
+        shutil.copytree(ROOT / "solutions" / name, folder / "solutions" / name)
     shutil.copy(ROOT / "nbgrader_config.py", folder)
     return folder
 

@@ -17,6 +17,9 @@ NUM_CHECKS = {"01_memory": 6, "02_collectives": 6, "03_ddp": 5, "04_data_shardin
               "07_activations": 4, "09_pipeline": 4, "10_zero_bubble": 4}
 
 
+FEW = (SET, "09_pipeline")
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     folder = new_course(tmp_path_factory.mktemp("course"))
@@ -30,7 +33,9 @@ def test_the_committed_release_is_current_to_the_byte(course):
     assert {p.name for p in (ROOT / "exercises").iterdir()} == {p.name for p in (ROOT / "solutions").iterdir()}
 
 
-def test_a_second_release_gives_the_same_bytes(course):
+def test_a_second_release_gives_the_same_bytes(tmp_path):
+    course = new_course(tmp_path, FEW)
+    release(course)
     before = {p: p.read_bytes() for p in (course / "exercises").rglob("*.ipynb")}
     release(course)
     assert {p: p.read_bytes() for p in (course / "exercises").rglob("*.ipynb")} == before
@@ -41,12 +46,12 @@ def test_a_release_leaves_no_gradebook_behind(course):
 
 
 def test_a_retired_set_goes_and_data_beside_a_solution_comes_along(tmp_path):
-    course = new_course(tmp_path)
+    course = new_course(tmp_path, FEW)
     (course / "exercises/00_retired").mkdir(parents=True)
     (course / "solutions" / SET / "figures.csv").write_text("1,2")
     release(course)
     assert {str(p.relative_to(course)) for p in (course / "exercises").rglob("*") if p.is_file()} == {
-        *(f"exercises/{name}/{name}.ipynb" for name in SETS), f"exercises/{SET}/figures.csv"}
+        *(f"exercises/{name}/{name}.ipynb" for name in FEW), f"exercises/{SET}/figures.csv"}
 
 
 def test_nothing_leaks_from_the_committed_exercises():
@@ -84,7 +89,7 @@ def test_a_leak_is_found(tmp_path, secret):
 
 def test_a_mistyped_marker_stops_the_release(tmp_path):
     """nbgrader itself would release the hidden tests, and say that all went well."""
-    course = new_course(tmp_path)
+    course = new_course(tmp_path, FEW)
     path = course / "solutions" / SET / f"{SET}.ipynb"
     path.write_text(path.read_text().replace("BEGIN HIDDEN TESTS", "BEGIN HIDDEN TEST", 1))
     with pytest.raises((ValueError, RuntimeError)):

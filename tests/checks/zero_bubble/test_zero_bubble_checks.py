@@ -226,7 +226,7 @@ def test_a_table_of_steps_is_refused():
 @pytest.mark.parametrize(("check", "answer"), [(split_linear.check_split, (FORWARD, INPUT, answers.never_ends)),
                                                (filling.check_fill, (answers.never_ends,))])
 def test_an_answer_that_never_ends_is_ended(monkeypatch, check, answer):
-    monkeypatch.setattr(other_process, "DEADLINE_S", 1.0)
+    monkeypatch.setattr(other_process, "DEADLINE_S", 0.4)
     words = outcome(check, *answer)[1]
     assert "the function was not done after 1 s: does a loop in it never end, or does it try too many cases?" in words
 
