@@ -149,6 +149,7 @@ def test_a_failing_cell_shows_the_courses_message_and_no_traceback(lab):
         r"ranks 0, 2 and 3 followed: without rank 1 the run cannot go on\s*$"))
 
 
+@pytest.mark.soak
 def test_the_line_that_counts_seconds_is_gone_when_the_run_is_over(lab):
     lab.add("waiting.ipynb", ["import time\n"
                               "from helpers.run.launch import launch, warm_up\n"
@@ -167,6 +168,7 @@ def test_the_line_that_counts_seconds_is_gone_when_the_run_is_over(lab):
     assert [output["output_type"] for output in shown] == ["stream"]
 
 
+@pytest.mark.soak
 def test_the_arrow_keys_step_through_the_ring(lab):
     lab.open("notebooks/02_collectives.ipynb")
     lab.run("import importlib.util")
