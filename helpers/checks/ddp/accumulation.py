@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,14 +17,15 @@ from helpers.checks.judge.verdict import Verdict, first_wrong, score, unseen
 from helpers.run.measure.meters import wire
 
 WIDTH, RATE, MOMENTUM = 64, 0.5, 0.9
+OLD = "the gradients from before are in the step, too"
 
 
 @dataclass(frozen=True)
 class StepSeen:
-    """What one rank sees of one step."""
+    """What one rank sees of one step; whether it is right is found out elsewhere, where no learner's code runs."""
 
-    wrong: str | None
-    checksum: float             # of the parameters
+    before: torch.Tensor        # parameters [P]
+    after: torch.Tensor         # [P]
     sent: float                 # in units of one reduction
     misuse: str | None          # too many samples or graphs at once
 
@@ -43,10 +43,11 @@ OTHERS = Microbatches((5, 3, 1), 3), Microbatches((6,), 3), Microbatches((2, 7),
 
 def check_accumulation(function: object) -> float:
     """3 points: a step equal to the big batch's, twice in a row, for one reduction's bytes."""
-    run = on_ranks(_accumulated, function, Microbatches((4, 4, 4, 2), 2), 2, forbidden.DDP)
+    case = Microbatches((4, 4, 4, 2), 2)
+    run = on_ranks(_accumulated, function, case, 2, forbidden.DDP)
     if isinstance(run, Raised):
         return score([Verdict(3, "a step of four microbatches", run.words)], "")
-    first, second = (_wrong([steps[number] for steps in run.results]) for number in (0, 1))
+    first, second = _wrong_steps(run.results, case)
     sent = run.results[0][0].sent
     hints = {4: ": every backward reduces. Use no_sync, around forward as well",
              2: ": is something averaged that DDP has averaged already?", 0: ": nothing is reduced"}
@@ -63,7 +64,7 @@ def check_accumulation_unseen(function: object) -> float:
     """1 point: microbatches of unlike sizes, a single one, three ranks."""
     wrong = None
     for case, run in runs_in_order(_accumulated, function, OTHERS, forbidden.DDP):
-        words = run.words if isinstance(run, Raised) else first_wrong(map(_wrong, zip(*run.results, strict=True)))
+        words = run.words if isinstance(run, Raised) else first_wrong(_wrong_steps(run.results, case))
         if words:
             wrong = f"microbatches of {' and '.join(map(str, case.sizes))} samples: {words}"
             break                                       # one deadline is long enough
@@ -71,39 +72,54 @@ def check_accumulation_unseen(function: object) -> float:
                  "Samples count, not microbatches.")
 
 
-def _wrong(steps: list[StepSeen]) -> str | None:
+def _wrong_steps(ranks: list[list[StepSeen]], case: Microbatches) -> list[str | None]:
+    """What is wrong with each step, against one process that has all samples."""
+    with torch.random.fork_rng(devices=[]):
+        model, everything = _start(case)
+    known, expected = _mistakes(model, everything[0], case.sizes), _one_process(model, everything)
+    wrong = []
+    for number, right in enumerate(expected):
+        steps = [seen[number] for seen in ranks]
+        mistakes = known | {OLD: right - known[OLD]} if number == 0 else {}
+        wrong.append(_wrong(steps, right, mistakes))
+    return wrong
+
+
+def _wrong(steps: list[StepSeen], right: torch.Tensor, known: dict[str, torch.Tensor]) -> str | None:
     """Of one step, as all ranks see it."""
     if misuse := first_wrong(step.misuse for step in steps):
         return misuse
-    if not all(math.isfinite(step.checksum) for step in steps):
+    if any(step.after.shape != right.shape for step in steps):
+        return "the model has other parameters than it was given"
+    if not all(step.after.isfinite().all() for step in steps):
         return "the parameters are no longer finite numbers"
-    if len({step.checksum for step in steps}) > 1:
+    if not all(torch.equal(step.after, steps[0].after) for step in steps):
         sent = ": has every rank sent, and stepped?" if steps[0].sent > 0.1 else \
             ", and nothing was sent: was the last microbatch inside no_sync, too?"
         return f"the ranks are no longer one model{sent}"
-    return first_wrong(step.wrong for step in steps)
+    return _another_step(steps[0].before, steps[0].after, right, known)
+
+
+def _start(case: Microbatches) -> tuple[nn.Module, torch.Tensor]:
+    """The model, and the samples of both steps [2, N, S, F + 1], the same in every process; it seeds torch."""
+    torch.manual_seed(0)
+    return _model(), torch.randn(2, case.world_size, sum(case.sizes), WIDTH + 1)
 
 
 def _accumulated(function, rank: int, world_size: int, case: Microbatches) -> list[StepSeen]:
-    torch.manual_seed(0)
-    sizes = case.sizes
-    model, everything = _model(), torch.randn(2, world_size, sum(sizes), WIDTH + 1)
-    expected = _one_process(model, everything)          # before the learner's function can change anything
+    model, everything = _start(case)
     ddp = DistributedDataParallel(model)
     ddp(torch.ones(1, WIDTH)).sum().backward()          # forms the buckets anew
     with wire() as once:
         ddp(torch.ones(1, WIDTH)).sum().backward()      # and leaves gradients behind
     optimizer, steps = torch.optim.SGD(ddp.parameters(), RATE, momentum=MOMENTUM), []
-    known = _mistakes(model, everything[0], expected[0], sizes)             # of the first step
-    for data, right in zip(everything, expected, strict=True):
+    for data in everything:
         before = parameters_to_vector(model.parameters()).detach()
-        microbatches = [(part[:, :WIDTH], part[:, WIDTH:]) for part in data[rank].split(sizes)]
-        with wire() as moved, _watched(model, max(sizes)) as misuse:
+        microbatches = [(part[:, :WIDTH], part[:, WIDTH:]) for part in data[rank].split(case.sizes)]
+        with wire() as moved, _watched(model, max(case.sizes)) as misuse:
             function(ddp, optimizer, microbatches)
-        got = parameters_to_vector(model.parameters()).detach()
-        steps.append(StepSeen(_another_step(before, got, right, known), got.double().sum().item(),
-                              moved.sent / once.sent, misuse[0] if misuse else None))
-        known = {}
+        after = parameters_to_vector(model.parameters()).detach()
+        steps.append(StepSeen(before, after, moved.sent / once.sent, misuse[0] if misuse else None))
     return steps
 
 
@@ -147,9 +163,10 @@ def _one_process(model: nn.Module, everything: torch.Tensor) -> list[torch.Tenso
     return after
 
 
-def _mistakes(model: nn.Module, data: torch.Tensor, right: torch.Tensor, sizes: tuple[int, ...],
-              ) -> dict[str, torch.Tensor]:
-    """The parameters after a first step with a mistake, by what it is."""
+def _mistakes(model: nn.Module, data: torch.Tensor, sizes: tuple[int, ...]) -> dict[str, torch.Tensor]:
+    """The parameters after a first step with a mistake, by what it is; for OLD, what the old gradients take away."""
+    for _ in range(2):                                  # as on the ranks, before the first step
+        model(torch.ones(1, WIDTH)).sum().backward()
     alone, old = _model(), parameters_to_vector(p.grad for p in model.parameters())
     alone.load_state_dict(model.state_dict())
     for together in zip(*(rank.split(sizes) for rank in data), strict=True):
@@ -157,7 +174,7 @@ def _mistakes(model: nn.Module, data: torch.Tensor, right: torch.Tensor, sizes: 
         nn.functional.mse_loss(alone(part[:, :WIDTH]), part[:, WIDTH:]).backward()
     added = parameters_to_vector(p.detach() - RATE * p.grad for p in alone.parameters())
     return {"no step was taken": parameters_to_vector(model.parameters()).detach(),
-            "the gradients from before are in the step, too": right - RATE * old,
+            OLD: RATE * old,
             "the gradients of microbatches add up: divide each loss": added}
 
 
