@@ -83,6 +83,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.simulate
 	$(BIN)/python -m benchmarks.pipeline
 	$(if $(wildcard tests),$(BIN)/python -m benchmarks.checks)
+	$(if $(wildcard tests),$(BIN)/python -m benchmarks.grading)
 
 clean:
 	rm -rf $(VENV) build *.egg-info
