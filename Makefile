@@ -10,7 +10,7 @@ TORCH := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export JUPYTER_PLATFORM_DIRS := 1
 
-.PHONY: lab setup install test fast ranks nbval grading browser soak notebooks release adopt links student grade bench clean
+.PHONY: lab setup install test fast ranks nbval grading browser soak notebooks release adopt links student grade demo-class bench clean
 
 lab: setup
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
@@ -73,6 +73,10 @@ student: setup
 # What instructors run.
 grade: setup
 	$(BIN)/python -m helpers.grade grade $(if $(filter off,$(SANDBOX)),--no-sandbox)
+
+# Thirty submissions of all kinds, graded in build/demo-class.
+demo-class: setup
+	$(BIN)/python -m helpers.grade demo
 
 bench: setup
 	$(BIN)/python -m benchmarks.launch

@@ -4,6 +4,8 @@
                outputs
     course     nbgrader over one course folder, in this process
                GradingFailed, api, run, assignments
+    demo       A class of thirty to try grading on: right, blank, partly right, mistaken and hostile submissions
+               demo_class
     digest     What a mark depends on, as one number: as long as it is the same, nothing is graded again
                digest
     grade      From submitted/ to marks: run, judge, record, feedback, and a table of scores
@@ -14,6 +16,8 @@
                Record
     release    Make exercises/ from solutions/ with nbgrader, and look for what must not be in it
                release, leaks, secrets
+    report     How a class fared: a table of properties, and a page with what was hard and the commonest mistakes
+               Judged, write_report
     student    The tree that a class gets: without solutions, their sources, and tests
                student_archive
 """

@@ -1,4 +1,4 @@
-"""`python -m helpers.grade release | grade [--no-sandbox] | student`, for instructors."""
+"""`python -m helpers.grade release | grade [--no-sandbox] | student | demo`, for instructors."""
 from __future__ import annotations
 
 import argparse
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run `python -m helpers.grade ...` with the arguments of the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m helpers.grade", description=__doc__)
-    parser.add_argument("command", choices=["release", "grade", "student"])
+    parser.add_argument("command", choices=["release", "grade", "student", "demo"])
     parser.add_argument("--no-sandbox", action="store_true", help="run what students wrote as yourself")
     options, root = parser.parse_args(), Path.cwd()
     try:
         if options.command == "grade":
             return _grade(root, not options.no_sandbox)
+        if options.command == "demo":
+            return _demo(root, not options.no_sandbox)
         return {"release": _release, "student": _student}[options.command](root)
     except (ValueError, RuntimeError, OSError) as error:
         print(error)
@@ -45,7 +47,20 @@ def _grade(root: Path, sandboxed: bool) -> int:
     if not marks:
         print("nothing to grade: put notebooks at grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb")
     print("marks: grading/grades.csv; feedback: grading/feedback/; by hand: formgrader in JupyterLab")
+    if marks:
+        print("how the class fared: grading/report.html, grading/properties.csv")
     return any(mark.score is None for mark in marks)
+
+
+def _demo(root: Path, sandboxed: bool) -> int:
+    from helpers.grade.demo import demo_class
+
+    if not (root / "solutions").exists():
+        raise ValueError("there are no solutions/ here to make a class from: this is a student's copy of the course")
+    course = demo_class(root)
+    _grade(course, sandboxed)
+    print(f"all of this is in {course.relative_to(root)}")
+    return 0
 
 
 def _tell(mark: Mark) -> None:

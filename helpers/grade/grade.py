@@ -4,7 +4,7 @@ grading/submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb
   -> grading/judged/...        executed and judged, and what the mark depends on
   -> grading/autograded/...    as nbgrader records it
   -> grading/feedback/...      HTML for each student
-  -> grading/grades.csv        a row for each submission
+  -> grading/grades.csv        a row for each submission; properties.csv and report.html, how the class fared
 
 Submissions are run side by side, each in sandboxes of its own; nbgrader's gradebook is written by this process alone.
 One that has been graded, and of which nothing has changed that its mark depends on, is not run again.
@@ -26,6 +26,7 @@ from helpers.grade.course import GradingFailed, api, assignments, run
 from helpers.grade.digest import digest
 from helpers.grade.inbox import Submission, submissions
 from helpers.grade.record import Record
+from helpers.grade.report import write_report
 from helpers.run.launch import fork_server
 
 
@@ -69,6 +70,8 @@ def grade(root: Path, sandboxed: bool = True, tell: Callable[[Mark], None] = lam
             tell(marks[-1])
     marks.sort(key=lambda mark: (mark.assignment, mark.student))
     _export(root, marks)
+    if marks:
+        write_report(root, marks)
     return marks
 
 

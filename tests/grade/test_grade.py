@@ -161,6 +161,17 @@ def test_marks_can_be_read_as_csv(graded):
     assert set(rows) == set(graded[0])
 
 
+def test_the_report_names_the_mistakes_and_what_a_person_should_look_at(graded):
+    page = (graded[1] / "grading/report.html").read_text()
+    assert "table-check: 24.2 is the size in GiB; GB are asked for" in page
+    assert "cell &#39;table&#39; was stopped: it ended its process" in page
+    assert "cannot be read as a notebook" in page
+    with open(graded[1] / "grading/properties.csv") as file:
+        rows = [row for row in csv.DictReader(file) if (row["student"], row["check"]) == ("some", "table-check")]
+    assert [(row["property"], row["right"]) for row in rows] == [
+        ("DDP", "True"), ("ZeRO-1", "True"), ("ZeRO-2", "False"), ("ZeRO-3", "False")]
+
+
 def test_feedback_does_not_show_hidden_tests(graded):
     for page in (graded[1] / "grading/feedback").rglob("*.html"):
         text = page.read_text()

@@ -67,8 +67,8 @@ def check_optimizer(optimizer_class: object) -> float:
     runs, unlike = judged_on_ranks(_train, optimizer_class, (PLAIN, LARGE), forbidden.ZERO, _unlike)
     later = unlike and "judged once the parameters are right"
     kept, sent = (first_wrong(look(run, job) for job, run in runs.items()) for look in (_kept, _sent))
-    return score([Verdict(2, "parameters as Adam makes them", unlike),
-                  Verdict(1, "a rank keeps a shard", later or kept),
+    return score([Verdict(1, "parameters as Adam makes them", unlike),
+                  Verdict(2, "a rank keeps a shard", later or kept),
                   Verdict(1, "a step sends what DDP sends", later or sent)], "Stage 1, and nobody pays for it.")
 
 

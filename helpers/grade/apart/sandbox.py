@@ -108,7 +108,8 @@ def _arguments(hidden: tuple[Path, ...]) -> list[str]:
         mounts += ["--ro-bind", "/dev/null", str(file)]
     size = str(SCRATCH_BYTES)
     writable = [part for place in ("/dev/shm", SCRATCH) for part in ("--size", size, "--tmpfs", place)]
-    return [*mounts, "--proc", "/proc", "--dev", "/dev", *writable, "--remount-ro", "/dev", "--remount-ro", "/",
+    # what is read comes on top of what is written, since the course may be in a folder of /tmp
+    return ["--proc", "/proc", "--dev", "/dev", *writable, *mounts, "--remount-ro", "/dev", "--remount-ro", "/",
             *(f"--unshare-{kind}" for kind in ("user", "pid", "net", "ipc", "uts")), "--die-with-parent",
             "--cap-drop", "ALL", "--chdir", SCRATCH]
 

@@ -129,7 +129,7 @@ def test_an_endless_loop_is_suspected(impatient):
     for check in (check_bytes_per_rank, check_bytes_per_rank_unseen):
         points, words = outcome(check, answers.never_ends)
         assert points == 0
-        assert "not done after 1 s: does a loop in it never end, or does it try too many cases?" in words
+        assert "not done after 0.3 s: does a loop in it never end, or does it try too many cases?" in words
 
 
 def test_the_same_words_for_all_stages_are_said_once():

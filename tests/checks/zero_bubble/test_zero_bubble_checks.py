@@ -228,7 +228,7 @@ def test_a_table_of_steps_is_refused():
 def test_an_answer_that_never_ends_is_ended(monkeypatch, check, answer):
     monkeypatch.setattr(other_process, "DEADLINE_S", 0.4)
     words = outcome(check, *answer)[1]
-    assert "the function was not done after 1 s: does a loop in it never end, or does it try too many cases?" in words
+    assert "the function was not done after 0.4 s: does a loop in it never end, or does it try too many cases?" in words
 
 
 KEYS = bubble_numbers.KEYS
