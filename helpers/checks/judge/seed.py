@@ -3,8 +3,8 @@
     draws = draws_for("buckets")        # random.Random: the same cases for the whole class
     draws.randint(2, 9)
 
-Modules named unseen.py draw their cases when they are called.  So neither the students' tree, which has no such module,
-nor a rank, which is a copy of a server that never had the seed, knows one of them.
+Cases are drawn when a check is called.  So neither the students' tree nor a rank, which is a copy of a server that
+never had the seed, knows one of them.
 """
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from helpers.checks.judge.other_process import Raised, answers
+from helpers.checks.judge.seed import draws_for
 from helpers.checks.judge.verdict import CheckFailed, Verdict, is_number, score, shown, unseen
 from helpers.facts.units import GB, GiB
 
@@ -43,8 +44,8 @@ def _digits_wrong(stage: int, got: object) -> str | None:
 @unseen
 def check_bytes_per_rank_unseen(function: object) -> float:
     """2 points: unseen published figures, and recipes with other terms."""
-    published = [("7.5 billion parameters on 64 ranks", 7.5e9, 64, (120, 31.4, 16.6, 1.88)),      # ZeRO, figure 1
-                 ("1 trillion parameters on 1024 ranks", 1e12, 1024, (16000, 4011, 2013, 15.6))]  # ZeRO, table 1
+    published = [("7.5 billion parameters on 64 ranks", 75 * 10**8, 64, (120, 31.4, 16.6, 1.88)),     # ZeRO, figure 1
+                 ("1 trillion parameters on 1024 ranks", 10**12, 1024, (16000, 4011, 2013, 15.6))]    # ZeRO, table 1
     cases = [{"params": params, "ranks": ranks, "stage": stage, "recipe": MIXED}
              for _, params, ranks, _ in published for stage in range(4)]
     figures = [(f"{name}, stage {stage}", figure) for name, _, _, row in published for stage, figure in enumerate(row)]
@@ -52,14 +53,31 @@ def check_bytes_per_rank_unseen(function: object) -> float:
               ({"parameter": 4, "gradient": 4}, 2, 4 + 4 / 3),
               ({"parameter": 2, "gradient": 4, "master": 4, "momentum": 4, "average": 4}, 1, 6 + 12 / 3)]
     odd = [{"params": 5, "ranks": 3, "stage": stage, "recipe": kept} for kept, stage, _ in others]
-    got = answers(function, cases + odd)
+    drawn = _drawn_recipes()
+    got = answers(function, cases + odd + drawn)
     wrong = [_far(name, value, figure * GB, 0.006)
              for (name, figure), value in zip(figures, got[:len(cases)], strict=True)]
     other = [_far(f"5 parameters on 3 ranks at stage {stage}, recipe {kept}", value, 5 * each, 1e-9)
-             for (kept, stage, each), value in zip(others, got[len(cases):], strict=True)]
+             for (kept, stage, each), value in zip(others, got[len(cases):-len(drawn)], strict=True)]
+    other += [_far(f"{case['params']:,} parameters on {case['ranks']} ranks at stage {case['stage']}, recipe "
+                   f"{case['recipe']}", value, _bytes_per_rank(**case), 1e-6)
+              for case, value in zip(drawn, got[-len(drawn):], strict=True)]
     return score([Verdict(1, "the ZeRO paper's figures", next(filter(None, wrong), None)),
                   Verdict(1, "other recipes", next(filter(None, other), None))],
                  "Your function gives the figures of the ZeRO paper.")
+
+
+def _drawn_recipes() -> list[dict]:
+    """Cases that nobody knows who has not the seed: any terms, an unknown one among them, any number of ranks."""
+    draws = draws_for("bytes_per_rank")
+    return [{"params": draws.randint(10**6, 10**11), "ranks": draws.randint(3, 999), "stage": stage, "recipe": {
+        term: draws.choice((1, 2, 4, 8)) for term in ["average", *draws.sample(TERMS, draws.randint(2, 5))]}}
+        for stage in range(4)]
+
+
+def _bytes_per_rank(params: int, ranks: int, stage: int, recipe: dict[str, int]) -> float:
+    first = dict(zip(TERMS, SHARDED_FROM, strict=True))
+    return sum(params * each / (ranks if stage >= first.get(term, 1) else 1) for term, each in recipe.items())
 
 
 def _far(what: str, got: object, expected: float, close: float) -> str | None:
@@ -93,6 +111,12 @@ def check_most_layers_unseen(function: object) -> float:
         case = {"card_bytes": card, "ranks": ranks, "layer_params": block, "other_params": embeddings,
                 "reserve_bytes": reserve}
         cases.append((f"card {card // GiB} GiB, {ranks} ranks, Llama 3.1 70B's blocks", case, _most_layers(**case)))
+    draws = draws_for("most_layers")
+    for _ in range(4):
+        case = {"card_bytes": draws.randint(20, 200) * GiB + draws.randint(0, 10**9), "ranks": draws.randint(2, 600),
+                "layer_params": draws.randint(10**8, 10**9), "other_params": draws.randint(0, 10**10),
+                "reserve_bytes": draws.randint(0, 10 * GiB)}
+        cases.append(("any card, any model", case, _most_layers(**case)))
     return _layers_score(function, cases, "Right for cards and models of real size.")
 
 

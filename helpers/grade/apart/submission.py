@@ -17,7 +17,6 @@ from helpers.grade.apart.inside import Ended, Inside
 from helpers.grade.apart.judge import serve_checks
 from helpers.grade.apart.outputs import an_error, as_notebook, as_shown
 from helpers.grade.apart.rebuild import CHECK, GIVEN, GradedCell, parsed
-from helpers.grade.apart.sandbox import HELPERS
 
 CELL_S = 180.0                  # checks take a few seconds, and a busy machine needs several times that
 MOST_RESTARTS = 4
@@ -84,8 +83,7 @@ class _Student:
         self._stop()
 
     def _start(self) -> None:
-        hidden = tuple(HELPERS.glob("checks/*/unseen.py"))
-        self.inside = Inside(serve_answers, hidden=hidden, sandboxed=self.sandboxed).__enter__()
+        self.inside = Inside(serve_answers, sandboxed=self.sandboxed).__enter__()
 
     def _stop(self) -> None:
         if self.inside:

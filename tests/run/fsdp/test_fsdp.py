@@ -113,10 +113,10 @@ def test_moments_are_in_the_order_of_a_step():
     moments = ranks[0]
     assert [(m.phase, m.block) for m in moments] == [*(("forward", block) for block in range(8)),
                                                      *(("backward", block) for block in reversed(range(8)))]
-    # now and then gloo lets go of a message late, on one of the ranks
+    # now and then gloo lets go of a message late, on one of the ranks; a step of what is held is half a unit
     held = [min(m.peak_bytes for m in each) / (4 * 768**2) for each in zip(*ranks, strict=True)]
-    assert held[:8] == pytest.approx([2] + [3] * 7, abs=0.1)
-    assert held[8:] == pytest.approx([*(4.5 + 0.5 * done for done in range(7)), 7], abs=0.1)
+    assert held[:8] == pytest.approx([2] + [3] * 7, abs=0.2)
+    assert held[8:] == pytest.approx([*(4.5 + 0.5 * done for done in range(7)), 7], abs=0.2)
 
 
 def test_units_are_equally_large_or_refused():
